@@ -1,0 +1,139 @@
+"""Settings: `ragq.toml`, then the environment (`RAGQ_*`), then flags; the later one wins."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from ragq.errors import UsageError
+
+PREFIX = "RAGQ_"
+
+
+def quiet_hub() -> None:
+    """Keep the model libraries from the network (and from telemetry) unless the user asked for a download.
+
+    Must run before huggingface_hub is imported, which reads the environment once.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+class Settings(BaseModel):
+    """Everything a run depends on. Sizes are in tokens unless the name says otherwise."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    home: Path = Field(description="where models, indexes and caches live")
+    model: str = Field("qwen2.5-coder-1.5b", description="generator: a registered name, a GGUF file or a hub id")
+    embedder: str = Field("minilm-l6", description="sentence-transformers model: a registered name, folder or hub id")
+    reranker: str | None = Field(None, description="cross-encoder: a folder or hub id; none by default")
+    shared: tuple[str, ...] = Field(("default",), description="shared shards that every question may read")
+    top_k: int = Field(8, ge=1, le=100, description="evidence items put in front of the model")
+    candidates: int = Field(80, ge=1, le=1000, description="chunks recalled before distilling")
+    context_tokens: int = Field(1100, ge=100, description="budget for the evidence, in the generator's tokens")
+    n_ctx: int = Field(4096, ge=512, description="context window asked of the engine")
+    max_tokens: int = Field(160, ge=1, le=4096, description="longest answer")
+    temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 is greedy")
+    seed: int = Field(0, ge=0, description="for temperatures above 0")
+    threads: int | None = Field(None, ge=1, description="engine threads; default: the physical cores")
+    cache: bool = Field(True, description="answer repeated questions from the answer cache")
+    cache_mb: int = Field(2048, ge=0, description="disk budget of the prefix cache, in MB")
+    hf_token: SecretStr | None = Field(None, description="token for gated models on the Hugging Face hub")
+
+    @property
+    def models_dir(self) -> Path:
+        return self.home / "models"
+
+    @property
+    def index_dir(self) -> Path:
+        return self.home / "index"
+
+    @property
+    def cache_dir(self) -> Path:
+        return self.home / "cache"
+
+    def redacted(self) -> dict[str, Any]:
+        """The settings as plain JSON values, secrets shown as stars."""
+        return self.model_dump(mode="json")
+
+
+def default_home() -> Path:
+    """`RAGQ_HOME`, else the platform's user data directory."""
+    given = os.environ.get("RAGQ_HOME")
+    return Path(given).expanduser() if given else Path(platformdirs.user_data_dir("ragq", appauthor=False))
+
+
+def config_file() -> Path:
+    """`RAGQ_CONFIG`, else `ragq.toml` in `RAGQ_HOME` when that is set, else in the user's config directory."""
+    if given := os.environ.get("RAGQ_CONFIG"):
+        return Path(given).expanduser()
+    if os.environ.get("RAGQ_HOME"):
+        return default_home() / "ragq.toml"
+    return Path(platformdirs.user_config_dir("ragq", appauthor=False)) / "ragq.toml"
+
+
+def load(flags: Mapping[str, Any] | None = None) -> Settings:
+    """Settings of this run; a None among `flags` means the flag was not given.
+
+    Raises UsageError naming the file, variable or flag with the unknown key or the bad value.
+    """
+    values: dict[str, Any] = {"home": default_home()}
+    origin: dict[str, str] = {}
+    for where, layer in (
+        (str(config_file()), _from_file(config_file())),
+        ("environment", _from_environment(os.environ)),
+        ("flag", {k: v for k, v in (flags or {}).items() if v is not None}),
+    ):
+        for key, value in layer.items():
+            values[key], origin[key] = value, where
+    values["home"] = Path(values["home"]).expanduser().absolute()
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise UsageError(_explain(error, origin)) from None
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        if os.environ.get("RAGQ_CONFIG"):
+            raise UsageError(f"RAGQ_CONFIG names {path}, which is not a file; unset it or create the file")
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}") from None
+
+
+# Variables with the prefix that are not settings.
+_RESERVED = {"RAGQ_HOME", "RAGQ_CONFIG", "RAGQ_SLOW"}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in environment.items():
+        if name.startswith(PREFIX) and name not in _RESERVED:
+            key = name.removeprefix(PREFIX).lower()
+            values[key] = tuple(v.strip() for v in value.split(",") if v.strip()) if key == "shared" else value
+    return values
+
+
+def _explain(error: ValidationError, origin: Mapping[str, str]) -> str:
+    lines = []
+    for item in error.errors():
+        key = str(item["loc"][0])
+        where = origin.get(key, "")
+        name = {"environment": f"environment variable {PREFIX}{key.upper()}", "flag": f"--{key.replace('_', '-')}"}.get(
+            where, f"{where}: {key}"
+        )
+        if item["type"] == "extra_forbidden":
+            lines.append(f"{name}: unknown setting {key!r}; known: {', '.join(sorted(Settings.model_fields))}")
+        else:
+            lines.append(f"{name}: {item['msg'].lower()} (found {item['input']!r})")
+    return "\n".join(lines)

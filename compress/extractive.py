@@ -1,0 +1,98 @@
+"""Extractive compression: the sentences of the retrieved chunks that bear on the question, each kept whole.
+
+A sentence is kept or left out as it stands, so no number loses its unit, no drug its negation, and what is kept
+is a verbatim quote of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragq.index.boundary import line_ends, sentence_ends
+from ragq.index.embed import Embedder
+from ragq.index.fusion import z_scores
+from ragq.index.hit import Hit
+from ragq.index.tokenizer import tokenize
+
+# A sentence's own score counts this much beside its chunk's.
+CHUNK_WEIGHT = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A run of whole sentences of one chunk; `start` and `end` are chars in `hit.chunk.text`."""
+
+    hit: Hit
+    start: int
+    end: int
+    score: float
+
+    @property
+    def text(self) -> str:
+        """The verbatim run."""
+        return self.hit.chunk.text[self.start : self.end].strip()
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Char spans of the sentences and list items of a chunk, covering all of it."""
+    cuts = sorted({0, len(text), *line_ends(text, 0, len(text)), *sentence_ends(text, 0, len(text))})
+    return [(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if text[a:b].strip()]
+
+
+def compress(
+    hits: Sequence[Hit],
+    query_vector: NDArray[np.float32],
+    terms: Mapping[str, float],
+    embedder: Embedder,
+    count: Callable[[str], int],
+    budget: int,
+) -> list[Excerpt]:
+    """The best sentences of `hits` within `budget` tokens as `count` counts them, in the order of the hits.
+
+    A sentence scores by its cosine with the question and by the weighted question terms it holds, both z-scored
+    over all sentences, plus a share of its chunk's score. Neighbours that are both kept become one excerpt.
+    """
+    spans = [(h, i, a, b) for h in hits for i, (a, b) in enumerate(sentences(h.chunk.text))]
+    if not spans:
+        return []
+    texts = [h.chunk.text[a:b].strip() for h, _, a, b in spans]
+    cosines = embedder.encode([_with_heading(h, t) for (h, _, _, _), t in zip(spans, texts, strict=True)]) @ query_vector
+    lexical = np.array([_overlap(t, terms) for t in texts], dtype=np.float32)
+    chunk = np.array([h.score for h, _, _, _ in spans], dtype=np.float32)
+    scores = z_scores(cosines) + z_scores(lexical) + CHUNK_WEIGHT * z_scores(chunk)
+    kept: set[int] = set()
+    left = budget
+    for i in np.argsort(-scores, kind="stable"):
+        cost = count(texts[i]) + 12  # the number, place and date in front of each line
+        if cost <= left:
+            kept.add(int(i))
+            left -= cost
+        elif left < 24:
+            break
+    return _runs([(spans[i], float(scores[i])) for i in sorted(kept)])
+
+
+def _with_heading(hit: Hit, text: str) -> str:
+    return f"{hit.chunk.heading[-1]}: {text}" if hit.chunk.heading else text
+
+
+def _overlap(text: str, terms: Mapping[str, float]) -> float:
+    words = set(tokenize(text))
+    return sum(weight for term, weight in terms.items() if term in words)
+
+
+def _runs(kept: Sequence[tuple[tuple[Hit, int, int, int], float]]) -> list[Excerpt]:
+    """Join kept sentences that follow each other in one chunk."""
+    out: list[Excerpt] = []
+    last: tuple[Hit, int] | None = None
+    for (hit, number, start, end), score in kept:
+        if out and last == (hit, number - 1) and out[-1].hit is hit:
+            out[-1] = Excerpt(hit, out[-1].start, end, max(out[-1].score, score))
+        else:
+            out.append(Excerpt(hit, start, end, score))
+        last = (hit, number)
+    return out

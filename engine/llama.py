@@ -1,0 +1,343 @@
+"""LlamaEngine: one GGUF model in this process. The only file that touches llama.cpp's C API."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragq.engine.generation import FinishReason, Generation
+from ragq.engine.sampling import Sampler, Sampling
+from ragq.errors import DoesNotFitError, ModelError
+
+# Tokens whose logits are not wanted cost no output row, so the batch only bounds the compute buffer.
+N_BATCH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One decoded token: its id and the text that became complete with it (may be empty inside a character)."""
+
+    token: int
+    text: str
+
+
+class LlamaEngine:
+    """A loaded model with one KV cache.
+
+    The cache holds the tokens of the last prompt; a new prompt reuses the common prefix up to a block
+    boundary, so that a reused and a fresh run batch their tokens alike and give bit-identical logits.
+    Not re-entrant: callers that share an engine between threads hold `engine.lock`.
+    """
+
+    def __init__(self, path: Path, *, n_ctx: int = 4096, threads: int | None = None) -> None:
+        """Load the GGUF file at `path` with a window of `n_ctx` tokens (no more than it was trained for).
+
+        Raises ModelError when the file is no GGUF model this llama.cpp can load.
+        """
+        started = time.perf_counter()
+        _check_header(path)
+        self.path = path
+        self.lock = threading.Lock()
+        self._api = api = _api()
+        self._model = self._ctx = self._batch = None
+        params = api.llama_model_default_params()
+        params.n_gpu_layers = 0
+        _last_error.clear()
+        self._model = api.llama_model_load_from_file(os.fsencode(path), params)
+        if not self._model:
+            raise ModelError(f"{path}: llama.cpp cannot load this model{_reason()}; check it with `ragq models verify`")
+        self._vocab = api.llama_model_get_vocab(self._model)
+        self.n_vocab = int(api.llama_vocab_n_tokens(self._vocab))
+        self.n_ctx = min(n_ctx, int(api.llama_model_n_ctx_train(self._model)))
+        self._open_context(threads or len(os.sched_getaffinity(0)))
+        self._pieces: dict[int, bytes] = {}
+        self._kv: list[int] = []
+        self.load_ms = (time.perf_counter() - started) * 1e3
+
+    def _open_context(self, threads: int) -> None:
+        api = self._api
+        params = api.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max = self.n_ctx, N_BATCH, N_BATCH, 1
+        params.n_threads = params.n_threads_batch = threads
+        self._ctx = api.llama_init_from_model(self._model, params)
+        if not self._ctx:
+            raise ModelError(f"{self.path}: no context of {self.n_ctx} tokens{_reason()}; ask for a smaller n_ctx")
+        self._memory = api.llama_get_memory(self._ctx)
+        self._batch = api.llama_batch_init(N_BATCH, 0, 1)
+        view = np.ctypeslib.as_array
+        self._batch_token = view(self._batch.token, (N_BATCH,))
+        self._batch_pos = view(self._batch.pos, (N_BATCH,))
+        self._batch_logits = view(self._batch.logits, (N_BATCH,))
+        view(self._batch.n_seq_id, (N_BATCH,))[:] = 1
+        for i in range(N_BATCH):
+            self._batch.seq_id[i][0] = 0
+
+    def close(self) -> None:
+        """Free model and context; a second call does nothing."""
+        if self._batch is not None:
+            self._api.llama_batch_free(self._batch)
+        if self._ctx:
+            self._api.llama_free(self._ctx)
+        if self._model:
+            self._api.llama_model_free(self._model)
+        self._batch = self._ctx = self._model = None
+
+    def tokenize(self, text: str, *, special: bool = False) -> list[int]:
+        """Token ids of `text`, without BOS. Only with `special` is text like `<|im_end|>` a control token."""
+        data = text.encode("utf-8", errors="replace")
+        room = len(data) + 16
+        out = (ctypes.c_int32 * room)()
+        n = self._api.llama_tokenize(self._vocab, data, len(data), out, room, False, special)
+        if n < 0:
+            raise ModelError(f"{self.path}: tokenizer needs {-n} places for {len(data)} bytes, got {room}")
+        return out[:n]
+
+    def piece(self, token: int) -> bytes:
+        """Bytes of one token; control tokens have none."""
+        found = self._pieces.get(token)
+        if found is None:
+            buffer = ctypes.create_string_buffer(256)
+            n = self._api.llama_token_to_piece(self._vocab, token, buffer, 256, 0, False)
+            found = self._pieces[token] = buffer.raw[: max(n, 0)]
+        return found
+
+    def chat_frame(self) -> tuple[list[int], list[int], list[int]]:
+        """Control tokens before the system text, between it and the user text, and before the answer.
+
+        Taken from the GGUF's own chat template by rendering it round two markers, so that untrusted text is
+        tokenised apart from the template and can never become a control token.
+        """
+        system, user = "\x02system\x02", "\x02user\x02"
+        rendered = self._render(system, user)
+        try:
+            before, rest = rendered.split(system)
+            between, after = rest.split(user)
+        except ValueError:
+            raise ModelError(f"{self.path}: its chat template drops or repeats the system or user message") from None
+        frame = [self.tokenize(part, special=True) for part in (before, between, after)]
+        bos = self._api.llama_vocab_bos(self._vocab)
+        if self._api.llama_vocab_get_add_bos(self._vocab) and frame[0][:1] != [bos]:
+            frame[0].insert(0, bos)
+        return frame[0], frame[1], frame[2]
+
+    def _render(self, system: str, user: str) -> str:
+        template = self._api.llama_model_chat_template(self._model, None) or b"chatml"
+        message = self._api.llama_chat_message
+        chat = (message * 2)(
+            message(role=b"system", content=system.encode()), message(role=b"user", content=user.encode())
+        )
+        buffer = ctypes.create_string_buffer(16384)
+        n = self._api.llama_chat_apply_template(template, chat, 2, True, buffer, len(buffer))
+        if not 0 < n <= len(buffer):
+            raise ModelError(f"{self.path}: llama.cpp does not know its chat template")
+        return buffer.raw[:n].decode("utf-8")
+
+    def prefill(self, tokens: Sequence[int], boundaries: Sequence[int] = ()) -> int:
+        """Put `tokens` into the KV cache and return how many were there already.
+
+        Batches end at each of `boundaries` (token counts from the start, ascending); only whole blocks are
+        reused. The last token is always computed, so that its logits are at hand.
+        Raises DoesNotFitError when the window is too small.
+        """
+        if len(tokens) >= self.n_ctx:
+            raise DoesNotFitError(f"prompt of {len(tokens)} tokens does not fit the window of {self.n_ctx}")
+        ends = sorted({b for b in boundaries if 0 < b < len(tokens)} | {len(tokens)})
+        common = _common_prefix(self._kv, tokens)
+        kept = max((b for b in ends[:-1] if b <= common), default=0)
+        self.truncate(kept)
+        start = kept
+        for end in ends:
+            for at in range(start, end, N_BATCH):
+                self._decode(tokens[at : min(at + N_BATCH, end)])
+            start = max(start, end)
+        return kept
+
+    def holds(self, tokens: Sequence[int]) -> bool:
+        """Whether the KV cache begins with `tokens`."""
+        return self._kv[: len(tokens)] == list(tokens)
+
+    def truncate(self, n: int) -> None:
+        """Forget everything after the first `n` tokens of the KV cache."""
+        if n < len(self._kv):
+            if not self._api.llama_memory_seq_rm(self._memory, 0, n, -1):
+                # Recurrent models cannot cut a tail: start over.
+                self._api.llama_memory_clear(self._memory, False)
+                n = 0
+            del self._kv[n:]
+
+    def _decode(self, tokens: Sequence[int]) -> None:
+        n, at = len(tokens), len(self._kv)
+        self._batch_token[:n] = tokens
+        self._batch_pos[:n] = np.arange(at, at + n)
+        self._batch_logits[:n] = 0
+        self._batch_logits[n - 1] = 1
+        self._batch.n_tokens = n  # type: ignore[attr-defined]
+        if code := self._api.llama_decode(self._ctx, self._batch):
+            self._api.llama_memory_clear(self._memory, False)
+            self._kv.clear()
+            raise ModelError(f"{self.path}: llama_decode returned {code} at token {at}{_reason()}")
+        self._kv.extend(tokens)
+
+    def logits(self) -> NDArray[np.float32]:
+        """Logits after the last token: a view of shape (n_vocab,), valid until the next call."""
+        row = self._api.llama_get_logits_ith(self._ctx, -1)
+        return np.ctypeslib.as_array(row, (self.n_vocab,))
+
+    def next_token_logits(self, suffix: Sequence[int], candidates: Sequence[int]) -> list[float]:
+        """Logits of `candidates` after the cached tokens and `suffix`; the cache is left as it was.
+
+        The logits of the cached position itself are not kept: call `prefill` before generating.
+        """
+        at = len(self._kv)
+        for i in range(0, len(suffix), N_BATCH):
+            self._decode(suffix[i : i + N_BATCH])
+        row = self.logits()
+        found = [float(row[c]) for c in candidates]
+        self.truncate(at)
+        return found
+
+    def stream(
+        self,
+        tokens: Sequence[int],
+        *,
+        boundaries: Sequence[int] = (),
+        max_tokens: int = 256,
+        sampling: Sampling | None = None,
+        stop: Sequence[str] = (),
+    ) -> Iterator[Piece | Generation]:
+        """Yield a Piece per token, then the Generation. Closing the iterator cancels before the next token.
+
+        `stop` strings end the answer and are not part of its text, though a piece may already have shown them.
+        """
+        started = time.perf_counter()
+        cached = self.prefill(tokens, boundaries)
+        prefilled = time.perf_counter()
+        first = prefilled
+        sampler = Sampler(sampling or Sampling())
+        out: list[int] = []
+        data, shown = b"", 0
+        reason: FinishReason = "length"
+        limit = min(max_tokens, self.n_ctx - len(tokens))
+        while len(out) < limit:
+            token = sampler.draw(self.logits())
+            if not out:
+                first = time.perf_counter()
+            if self._api.llama_vocab_is_eog(self._vocab, token):
+                reason = "stop"
+                break
+            out.append(token)
+            data += self.piece(token)
+            text = data.decode("utf-8", errors="ignore")
+            yield Piece(token, text[shown:])
+            shown = len(text)
+            if any(s in text for s in stop):
+                reason = "stop"
+                break
+            if len(out) < limit:
+                self._decode([token])
+        text = data.decode("utf-8", errors="replace")
+        text = text[: min([text.find(s) for s in stop if s in text], default=len(text))]
+        done = time.perf_counter()
+        yield Generation(
+            text=text,
+            tokens=tuple(out),
+            finish_reason=reason,
+            prompt_tokens=len(tokens),
+            cached_tokens=cached,
+            prefill_ms=(prefilled - started) * 1e3,
+            ttft_ms=(first - started) * 1e3,
+            decode_ms=(done - first) * 1e3,
+        )
+
+    def save_state(self) -> tuple[list[int], bytes]:
+        """Tokens in the KV cache and llama.cpp's serialised state of them."""
+        size = self._api.llama_state_seq_get_size(self._ctx, 0)
+        buffer = (ctypes.c_uint8 * size)()
+        written = self._api.llama_state_seq_get_data(self._ctx, buffer, size, 0)
+        if written != size:
+            raise ModelError(f"{self.path}: state of {size} bytes, {written} written")
+        return list(self._kv), bytes(buffer)
+
+    def load_state(self, tokens: Sequence[int], state: bytes) -> bool:
+        """Put a saved state in place of the KV cache; False (and an empty cache) if llama.cpp refuses it.
+
+        The caller has verified length and checksum: llama.cpp aborts the process on a truncated state.
+        """
+        self._api.llama_memory_clear(self._memory, False)
+        self._kv.clear()
+        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        if self._api.llama_state_seq_set_data(self._ctx, buffer, len(state), 0) != len(state):
+            self._api.llama_memory_clear(self._memory, False)
+            return False
+        self._kv.extend(tokens)
+        return True
+
+    def fingerprint(self) -> str:
+        """What a saved state depends on besides its tokens: file, engine version and window-independent shape."""
+        import llama_cpp
+
+        stat = self.path.stat()
+        return f"{llama_cpp.__version__}:{self.path.name}:{stat.st_size}:{stat.st_mtime_ns}:{self.n_vocab}"
+
+
+_last_error: list[str] = []
+
+
+def _reason() -> str:
+    return f" ({_last_error[-1]})" if _last_error else ""
+
+
+def _api() -> Any:
+    """The binding, imported on first use, silenced, its error lines kept for our own messages."""
+    global _callback
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # Read once, when libgomp is loaded. Its own default spins so long at each barrier that decoding collapses
+        # when another process wants a core (1.8 against 9 tok/s on 2 busy cores).
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    import llama_cpp.llama_cpp as api
+
+    if _callback is None:
+
+        @api.llama_log_callback  # type: ignore[untyped-decorator]
+        def keep_errors(level: int, text: bytes, _data: Any) -> None:
+            if level == 4 and text.strip():
+                _last_error.append(text.decode(errors="replace").strip())
+                del _last_error[:-8]
+
+        _callback = keep_errors
+        api.llama_log_set(_callback, ctypes.c_void_p(0))
+        api.llama_backend_init()
+    return api
+
+
+_callback: Any = None
+
+
+def _check_header(path: Path) -> None:
+    """Refuse what is plainly no GGUF file before llama.cpp sees it."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    if magic != b"GGUF":
+        raise ModelError(f"{path}: expected a GGUF file (first bytes GGUF), found {magic!r}")
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    n = min(len(a), len(b))
+    for i in range(n):
+        if a[i] != b[i]:
+            return i
+    return n
+
+

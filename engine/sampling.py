@@ -1,0 +1,46 @@
+"""Sampling: from one row of logits to one token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Order of the filters as in llama.cpp: top-k, top-p, min-p, then temperature. Temperature 0 is greedy."""
+
+    temperature: float = 0.0
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    seed: int = 0
+
+
+class Sampler:
+    """Draws tokens for one generation; the same seed and logits give the same tokens."""
+
+    def __init__(self, sampling: Sampling) -> None:
+        self.sampling = sampling
+        self._rng = np.random.default_rng(sampling.seed)
+
+    def draw(self, logits: NDArray[np.float32]) -> int:
+        """Token id for `logits` of shape (n_vocab,)."""
+        s = self.sampling
+        if s.temperature <= 0:
+            return int(np.argmax(logits))
+        k = min(s.top_k, logits.size) if s.top_k > 0 else logits.size
+        top = np.argpartition(logits, -k)[-k:]
+        top = top[np.argsort(-logits[top], kind="stable")]
+        p = _softmax(logits[top].astype(np.float64))
+        keep = max(1, int(np.searchsorted(np.cumsum(p), s.top_p)) + 1)
+        keep = min(keep, max(1, int(np.sum(p >= s.min_p * p[0]))))
+        p = _softmax(logits[top[:keep]].astype(np.float64) / s.temperature)
+        return int(top[self._rng.choice(keep, p=p)])
+
+
+def _softmax(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    e = np.exp(x - x.max())
+    return np.asarray(e / e.sum())

@@ -1,0 +1,113 @@
+"""Boundaries: the places where a text may be cut into chunks, from the best to the last resort."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+
+# A line that ends before this column ended on purpose; a longer one may have been wrapped.
+WRAP_COLUMN = 50
+
+_BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
+_NEWLINE = re.compile(r"\n+")
+_ITEM = re.compile(r"\s*(?:[-*+•·–|]|\d{1,3}[.)])\s|\s*\|")
+# The look-behind keeps a long row of dots from being tried from each of them.
+_SENTENCE_END = re.compile(
+    r"(?<![.!?…])[.!?…]++[\"')\]»”’*_]*+\s++(?=[\"'(\[«“‘¿¡*_]*+[^\W_a-zß-öø-ÿ])"
+    r"|(?<![。！？])[。！？]++(?=\S)"
+)
+_CLAUSE_END = re.compile(r"[;:]\s+|,\s+(?!\d)")
+_SPACE = re.compile(r"\s+")
+_LAST_WORD = re.compile(r"[^\s(\[\"'«“]*$")
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
+_ABBREVIATIONS = re.compile(
+    r"mg|mcg|µg|μg|ug|kg|ml|dl|mmol|meq|ui|iu|tabs?|tbl|caps?|comp|inj|sol|susp|amp|app?rox|vs|etc|dra?s?|sra?|mrs?|ms|"
+    r"prof|st|figs?|eq|vol|eds?|al|cf|ca|m[aá]x|m[ií]n|hrs?|seg|sec|wk|mo|yrs?|pts?|[hdtrs]x|p\.ej|ej|ee\.uu|nº|n[uú]m|"
+    r"temp|resp|labs?|dept|dpto|ref"
+)
+
+_UNIT = (
+    r"(?:mc?g|µg|μg|ug|ng|pg|kg|g|gr|m?[lL]|[dµμ][lL]|cm|mm|m2|m²|mmol|[µμnp]mol|mol|mEq|meq|m?[uU](?:nits?)?|"
+    r"[mk]?IU|UI|unidades|mm\s?Hg|mm\[Hg\]|bpm|lpm|kcal|tab(?:let)?s?|cap(?:sule)?s?|puffs?|drops?|gotas|comprimidos?|"
+    r"cápsulas?|doses?|dosis|h|hrs?|hours?|horas?|min(?:ute)?s?|minutos?|s|sec|days?|días?|d|weeks?|semanas?|"
+    r"months?|mes(?:es)?|years?|años?|times|veces|%)"
+)
+# The look-behind keeps the digits of a long number from being tried one by one.
+_QUANTITY = re.compile(
+    rf"""(?:[<>≤≥=~±]\s*)?(?<!\d)\.?\d++(?:[.,/:]\d++)*+
+    (?:\s*+[-–—]\s*+\d++(?:[.,]\d++)*+){{0,2}}
+    (?:\s*+{_UNIT}(?:\s*+/\s*+(?:\d++\s*+)?{_UNIT}|/[\w.²]+)*(?!\w))?""",
+    re.X,
+)
+
+Boundaries = Callable[[str, int, int], Iterator[int]]
+
+
+def paragraph_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Cut at blank lines."""
+    return (match.end() for match in _BLANK_LINES.finditer(text, start, end))
+
+
+def line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Cut before list items, table rows and lines that begin something; not where prose is only wrapped."""
+    line_start = start
+    for match in _NEWLINE.finditer(text, start, end):
+        if not _is_wrapped(text[line_start : match.start()], text[match.end() : match.end() + 24]):
+            yield match.end()
+        line_start = match.end()
+
+
+def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Cut after sentences (English, Spanish, Chinese and Japanese), not after abbreviations such as `mg.`"""
+    for match in _SENTENCE_END.finditer(text, start, end):
+        if match[0][0] != "." or not _is_abbreviation(text[max(start, match.start() - 20) : match.start()]):
+            yield match.end()
+
+
+def clause_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Cut after semicolons, colons, and commas not within a number."""
+    return (match.end() for match in _CLAUSE_END.finditer(text, start, end))
+
+
+def word_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Cut at white space."""
+    return (match.end() for match in _SPACE.finditer(text, start, end))
+
+
+LEVELS: tuple[Boundaries, ...] = (paragraph_ends, line_ends, sentence_ends, clause_ends, word_ends)
+
+
+class Quantities:
+    """Spans of numbers with their comparators and units (`0.5 mg`, `30–50 %`), which no cut may part."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        spans = [match.span() for match in _QUANTITY.finditer(text, start, end)]
+        self._starts = [span[0] for span in spans]
+        self._ends = [span[1] for span in spans]
+
+    def parts(self, cut: int) -> bool:
+        """Tell whether a cut before character `cut` falls within a quantity."""
+        before = bisect_left(self._starts, cut) - 1
+        return before >= 0 and cut < self._ends[before]
+
+
+def splits_character(text: str, cut: int) -> bool:
+    """Tell whether a cut before `cut` would part a letter from its accent or an emoji from its modifiers."""
+    return unicodedata.category(text[cut]) in ("Mn", "Mc", "Me", "Cf", "Sk") or text[cut - 1] == "\u200d"
+
+
+def _is_wrapped(line: str, following: str) -> bool:
+    if _ITEM.match(following) or not following.strip():
+        return False
+    if following[0].isspace():
+        return True
+    open_end = line.rstrip()[-1:] not in (".", ":", ";", "!", "?", "|")
+    return len(line) >= WRAP_COLUMN and open_end and (following[0].islower() or following[0].isdigit())
+
+
+def _is_abbreviation(before: str) -> bool:
+    found = _LAST_WORD.search(before)
+    word = found[0].casefold().lstrip("0123456789.,") if found else ""
+    return bool(_ABBREVIATIONS.fullmatch(word) or _INITIALS.fullmatch(word))

@@ -1,0 +1,103 @@
+"""Embedders: sentence-transformers for any model, ONNX Runtime without torch where the folder holds `model.onnx`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragq.errors import MissingError, ModelError
+
+Vectors = NDArray[np.float32]
+Offsets = Callable[[str], list[tuple[int, int]]]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors; `name` and `dimension` are stored with every index."""
+
+    name: str
+    dimension: int
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of shape (len(texts), dimension), float32; a text beyond the model's window is cut."""
+        ...
+
+
+class SentenceTransformerEmbedder:
+    """Any sentence-transformers folder or hub id, on the CPU (imports torch)."""
+
+    def __init__(self, model: str | Path, name: str) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            self._model = SentenceTransformer(str(model), device="cpu", local_files_only=Path(model).exists())
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{model}: not a sentence-transformers model: {error}") from None
+        self.name = name
+        self.dimension = int(self._model.get_embedding_dimension() or 0)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        vectors: Any = self._model.encode(
+            list(texts), batch_size=32, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        )
+        return np.asarray(vectors, dtype=np.float32).reshape(len(texts), self.dimension)
+
+
+class OnnxEmbedder:
+    """A BERT-like encoder with mean pooling as `model.onnx` beside its `tokenizer.json` (no torch)."""
+
+    def __init__(self, folder: Path, name: str, max_tokens: int = 256) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, ["CPUExecutionProvider"])
+            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # noqa: BLE001 both libraries raise their own bare exceptions
+            raise ModelError(f"{folder}: not an ONNX embedder: {error}; check it with `ragq models verify`") from None
+        self._tokenizer.enable_truncation(max_tokens)
+        self._tokenizer.enable_padding()
+        self._inputs = {i.name for i in self._session.get_inputs()}
+        self.name = name
+        self.dimension = int(self._session.get_outputs()[0].shape[-1])
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        out = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        # Batches of like length waste no padding.
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for at in range(0, len(order), 16):
+            rows = order[at : at + 16]
+            encoded = self._tokenizer.encode_batch([texts[i] for i in rows])
+            ids = np.array([e.ids for e in encoded], dtype=np.int64)
+            mask = np.array([e.attention_mask for e in encoded], dtype=np.int64)
+            feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            hidden = self._session.run(None, {k: v for k, v in feed.items() if k in self._inputs})[0]
+            if hidden.ndim == 3:
+                weight = mask[:, :, None].astype(np.float32)
+                hidden = (hidden * weight).sum(1) / np.maximum(weight.sum(1), 1e-9)
+            out[rows] = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), 1e-12)
+        return out
+
+
+def open_embedder(model: str | Path, name: str) -> Embedder:
+    """The embedder in a folder: ONNX where it holds `model.onnx`, else sentence-transformers."""
+    folder = Path(model)
+    return OnnxEmbedder(folder, name) if (folder / "model.onnx").is_file() else SentenceTransformerEmbedder(model, name)
+
+
+def token_offsets(folder: Path) -> Offsets:
+    """A function giving the character spans of the embedder's tokens, special tokens left out."""
+    from tokenizers import Tokenizer
+
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise MissingError(f"{folder}: expected tokenizer.json beside the model; run `ragq models pull` again")
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: list(tokenizer.encode(text, add_special_tokens=False).offsets)

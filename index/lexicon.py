@@ -1,0 +1,116 @@
+"""Lexicon: the names a text may use for a drug, a drug class, a lab or a condition, in any of our languages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Literal
+
+from ragq.index.drug import Drug
+from ragq.index.tokenizer import fold, singular
+
+TermKind = Literal["drug", "class", "lab", "condition", "unknown-drug"]
+_WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*\+{0,2}|\*\d+")
+_LONGEST = 6
+# Stems of international nonproprietary names (WHO): a word that ends so is a drug even where no monograph names it.
+_STEM = re.compile(
+    r"^[a-z]{2,}(?:xaban|gatran|parin|statina?|prila?|sartan|olol|dipina?|azola?e?|mycin|micina|cilli?na?|cycline|ciclina"
+    r"|floxacino?|prazole?|gliptina?|gliflozina?|glutida?e?|zepam|zolam|triptan|setrona?|ximab|zumab|limumab|tinib"
+    r"|[a-z]vira?|caine|caina|formina?|thiazide|tiazida|semida?e?|oxetina?e?|pramine?|triptilina|triptyline|peridone?a?"
+    r"|apina?e?|barbital|profeno?|fenac[o]?|coxib|mab)$"
+)
+_NOT_DRUGS = {"azole", "statin", "statina", "heparin", "april", "abril", "lapin", "espina", "vira"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A known name in a text: char span, kind, and the canonical name it stands for."""
+
+    start: int
+    end: int
+    kind: TermKind
+    name: str
+
+
+class Lexicon:
+    """Finds names, longest match first; plural and accents do not matter."""
+
+    def __init__(self, drugs: Iterable[Drug] = ()) -> None:
+        self._entries: dict[tuple[str, ...], tuple[TermKind, str]] = dict(_builtin_terms())
+        self.classes: dict[str, tuple[str, ...]] = {}
+        for drug in drugs:
+            for alias in (drug.name, *drug.aliases):
+                self._entries.setdefault(_key(alias), ("drug", drug.name))
+            for name in drug.classes:
+                self._entries.setdefault(_key(name), ("class", name))
+            for alias, name in _pair_classes(drug):
+                self._entries.setdefault(_key(alias), ("class", self.canonical(name)))
+            self.classes[drug.name] = tuple(dict.fromkeys(self.canonical(c) for c in drug.classes))
+
+    def find(self, text: str) -> list[Mention]:
+        """Every mention in `text`, left to right, not overlapping; unknown words with a drug's stem count too."""
+        words = [(m.start(), m.end(), _fold_word(m.group())) for m in _WORD.finditer(text)]
+        found: list[Mention] = []
+        i = 0
+        while i < len(words):
+            for n in range(min(_LONGEST, len(words) - i), 0, -1):
+                entry = self._entries.get(tuple(w for _, _, w in words[i : i + n]))
+                if entry:
+                    found.append(Mention(words[i][0], words[i + n - 1][1], *entry))
+                    i += n
+                    break
+            else:
+                start, end, word = words[i]
+                if len(word) > 5 and word not in _NOT_DRUGS and _STEM.match(word):
+                    found.append(Mention(start, end, "unknown-drug", word))
+                i += 1
+        return found
+
+    def canonical(self, name: str) -> str:
+        """The canonical form of a name, or the name itself when it is not known."""
+        entry = self._entries.get(_key(name))
+        return entry[1] if entry else name
+
+    def classes_of(self, drug: str) -> tuple[str, ...]:
+        """Classes of a canonical drug name; empty when no monograph names it."""
+        return self.classes.get(drug, ())
+
+    def members(self, class_name: str) -> list[str]:
+        """Drugs of a class."""
+        return [drug for drug, classes in self.classes.items() if class_name in classes]
+
+    def names(self, kind: TermKind, name: str) -> list[str]:
+        """Every alias of a canonical name, for query expansion."""
+        return [" ".join(key) for key, entry in self._entries.items() if entry == (kind, name)]
+
+
+def _key(name: str) -> tuple[str, ...]:
+    return tuple(_fold_word(m.group()) for m in _WORD.finditer(name))
+
+
+def _fold_word(word: str) -> str:
+    return singular(fold(word))
+
+
+def _pair_classes(drug: Drug) -> Iterator[tuple[str, str]]:
+    """Class names in another language go by position where the lists are as long, else to the broadest class."""
+    if len(drug.class_aliases) == len(drug.classes):
+        yield from zip(drug.class_aliases, drug.classes, strict=True)
+    elif drug.classes:
+        yield from ((alias, drug.classes[-1]) for alias in drug.class_aliases)
+
+
+@lru_cache(maxsize=1)
+def _builtin_terms() -> Mapping[tuple[str, ...], tuple[TermKind, str]]:
+    """The table `terms.toml`: kind, canonical name, aliases."""
+    table = tomllib.loads(files("ragq.index").joinpath("terms.toml").read_text(encoding="utf-8"))
+    entries: dict[tuple[str, ...], tuple[TermKind, str]] = {}
+    for kind in ("class", "lab", "condition"):
+        for name, aliases in table[kind].items():
+            for alias in (name, *aliases):
+                entries[_key(alias)] = (kind, name)  # type: ignore[assignment]
+    return entries

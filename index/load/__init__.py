@@ -1,0 +1,89 @@
+"""Loaders: one file becomes Documents, whatever its format.
+
+A format is a row of `_LOADERS`: a suffix and a function from Source to Documents. A loader that finds
+something it must leave out says so in `Document.warnings`; one that cannot read the file raises LoadError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ragq.errors import LoadError
+from ragq.index.document import Document
+from ragq.index.load.source import MAX_FILE_BYTES, Source, digest
+
+__all__ = ["MAX_FILE_BYTES", "Source", "digest", "load", "supported"]
+
+Loader = Callable[[Source], list[Document]]
+
+
+def supported(path: Path) -> bool:
+    """Tell by its suffix whether a file is of a format that `load` reads. Opens nothing."""
+    return path.suffix.lower() in _LOADERS
+
+
+def load(path: Path, name: str) -> list[Document]:
+    """Read one file into Documents that bear `name`.
+
+    The suffix picks the loader, except that a PDF is known by its first bytes. Whether a symbolic link may be
+    followed is for the caller to decide. Raises LoadError(path, reason) when the file cannot be read whole.
+    """
+    source = Source.read(path, name)
+    if source.data.startswith(b"%PDF-"):
+        return _pdf(source)
+    loader = _LOADERS.get(path.suffix.lower())
+    if loader is None:
+        raise LoadError(str(path), f"format {path.suffix or 'without suffix'} is not read; {_readable()}")
+    return loader(source)
+
+
+def _text(source: Source) -> list[Document]:
+    from ragq.index.load.text import load_text
+
+    return [load_text(source)]
+
+
+def _markdown(source: Source) -> list[Document]:
+    from ragq.index.load.markdown import markdown_document, read_markdown
+    from ragq.index.load.monograph import is_monograph, load_monograph
+
+    values, text = read_markdown(source)
+    return [(load_monograph if is_monograph(values) else markdown_document)(source, values, text)]
+
+
+def _pdf(source: Source) -> list[Document]:
+    from ragq.index.load.pdf import load_pdf
+
+    return [load_pdf(source)]
+
+
+def _html(source: Source) -> list[Document]:
+    from ragq.index.load.html import load_html
+
+    return [load_html(source)]
+
+
+def _fhir(source: Source) -> list[Document]:
+    from ragq.index.load.fhir import load_fhir
+
+    return [load_fhir(source)]
+
+
+_LOADERS: dict[str, Loader] = {
+    ".txt": _text,
+    ".text": _text,
+    ".md": _markdown,
+    ".markdown": _markdown,
+    ".pdf": _pdf,
+    ".html": _html,
+    ".htm": _html,
+    ".xhtml": _html,
+    ".json": _fhir,
+    ".ndjson": _fhir,
+    ".jsonl": _fhir,
+}
+
+
+def _readable() -> str:
+    return f"files that are read: {', '.join(sorted(_LOADERS))}"

@@ -1,0 +1,98 @@
+"""Plain text: encodings, and the day a note is about."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from datetime import date
+
+from ragq.index.document import Document, Section
+from ragq.index.load.sheet import printable
+from ragq.index.load.source import Source
+
+# A text may hold a stray control character; a binary file holds about one in ten.
+MAX_CONTROL_SHARE = 0.01
+
+# UTF-32's little-endian mark begins with UTF-16's, so it is tried first.
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_DATE_LINE = re.compile(r"^[ \t>*_#-]*(?:date|fecha)\b[^:\n]{0,40}:[*_ \t]*(\d{4}-\d{2}-\d{2})(?!\d)", re.I | re.M)
+_DATE_IN_NAME = re.compile(r"^(\d{4}-\d{2}-\d{2})(?!\d)")
+
+
+def load_text(source: Source) -> Document:
+    """Make one Document with one Section. Raises LoadError for a binary file."""
+    text = source_text(source)
+    return Document(
+        name=source.name,
+        source=str(source.path),
+        media="text/plain",
+        title=source.stem,
+        text=text,
+        sections=(Section((), 0, len(text)),),
+        digest=source.digest,
+        date=find_date(text, source.stem),
+    )
+
+
+def source_text(source: Source) -> str:
+    """Decode a source and unify its line ends. Raises LoadError when it is not text or is blank."""
+    try:
+        text = printable(decode(source.data))
+    except ValueError as error:
+        raise source.refuse(str(error)) from error
+    if not text.strip():
+        raise source.refuse("the file is empty")
+    return text
+
+
+def decode(data: bytes) -> str:
+    """Decode by byte order mark, else as UTF-8, else as Windows-1252.
+
+    Raises ValueError, with a reason for people, when the bytes are not text.
+    """
+    text = _decode_strictly(data)
+    if "\0" in text:
+        raise ValueError("binary data (NUL bytes), not text")
+    if len(_CONTROL.findall(text)) > MAX_CONTROL_SHARE * len(text):
+        raise ValueError("binary data (control characters), not text")
+    return text
+
+
+def find_date(text: str, stem: str) -> str | None:
+    """Find the ISO day a note is about: its first `Date:` or `Fecha:` line, else the head of its file name."""
+    for match in (_DATE_LINE.search(text), _DATE_IN_NAME.match(stem)):
+        if match and (day := iso_day(match[1])):
+            return day
+    return None
+
+
+def iso_day(value: object) -> str | None:
+    """Return the day (YYYY-MM-DD) at the head of a date or date-time, or None when it is not a calendar day."""
+    try:
+        return date.fromisoformat(str(value)[:10]).isoformat()
+    except ValueError:
+        return None
+
+
+def _decode_strictly(data: bytes) -> str:
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            try:
+                return data[len(bom) :].decode(encoding)
+            except UnicodeDecodeError as error:
+                raise ValueError(f"marked as {encoding} but byte {error.start} is not") from error
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        pass
+    try:
+        return data.decode("cp1252")
+    except UnicodeDecodeError as error:
+        raise ValueError("neither UTF-8, UTF-16 with a byte order mark, nor Windows-1252 text") from error

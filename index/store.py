@@ -1,0 +1,306 @@
+"""Shard: the documents, chunks, vectors and facts of one patient or one shared collection, in one SQLite file.
+
+SQLite holds everything; the search structures beside it (`segment.py`) can always be made again from it.
+Every document is written in one transaction, so that a kill leaves whole documents only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from ragq.errors import MissingError, RagqError, UsageError
+from ragq.files import private_dir
+from ragq.index import tokenizer
+from ragq.index.chunk import Chunk
+from ragq.index.document import Document
+from ragq.index.drug import Drug, Interaction
+from ragq.index.fact import Fact
+
+FORMAT = "1"
+LOCK_SECONDS = 30.0
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL UNIQUE, root TEXT NOT NULL,
+    digest TEXT NOT NULL, media TEXT NOT NULL, title TEXT NOT NULL, date TEXT, text TEXT NOT NULL,
+    added TEXT NOT NULL DEFAULT (datetime('now')));
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, n_tokens INTEGER NOT NULL,
+    heading TEXT NOT NULL, page INTEGER, vector BLOB NOT NULL, UNIQUE (document, ordinal));
+CREATE TABLE facts (
+    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, kind TEXT, name TEXT, status TEXT,
+    start INTEGER, end INTEGER, since TEXT, until TEXT, value TEXT, unit TEXT, dose TEXT, reason TEXT, resource TEXT);
+CREATE TABLE drugs (
+    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, name TEXT, classes TEXT, aliases TEXT, class_aliases TEXT);
+CREATE TABLE interactions (
+    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, drug TEXT, partner TEXT, severity TEXT,
+    effect TEXT, management TEXT, start INTEGER, end INTEGER);
+CREATE INDEX chunks_document ON chunks (document);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A row of a table together with where it stands: document name and the line itself."""
+
+    row: Any
+    document: str
+    quote: str
+
+
+class Shard:
+    """One folder with `shard.db`. Open it through `open_shard` or `create_shard`."""
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        self.folder = folder
+        self.owner = owner
+        self._db = sqlite3.connect(folder / "shard.db", check_same_thread=False, timeout=LOCK_SECONDS)
+        self._db.execute("PRAGMA foreign_keys = ON")
+        self._db.execute("PRAGMA synchronous = FULL")
+
+    @property
+    def name(self) -> str:
+        """Last part of the owner: the patient's id or the shared shard's name."""
+        return self.owner.partition(":")[2]
+
+    @property
+    def is_shared(self) -> bool:
+        return self.owner.startswith("shared:")
+
+    def close(self) -> None:
+        """Release the database."""
+        self._db.close()
+
+    def meta(self) -> dict[str, str]:
+        """Stored facts about the shard itself: owner, format, embedder, dimension, tokenizer, revision."""
+        return dict(self._db.execute("SELECT key, value FROM meta"))
+
+    def revision(self) -> int:
+        """Grows by one with every document written or removed."""
+        return int(self._db.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()[0])
+
+    def created(self) -> str:
+        """Random mark of this very database: a shard removed and made again is another one."""
+        return str(self._db.execute("SELECT value FROM meta WHERE key = 'created'").fetchone()[0])
+
+    def put(self, document: Document, root: str, chunks: Sequence[Chunk], vectors: NDArray[np.float32]) -> None:
+        """Add or replace one document with all its chunks, vectors and tables, in one transaction."""
+        with self._db as db:
+            db.execute("DELETE FROM documents WHERE source = ? OR name = ?", (document.source, document.name))
+            cursor = db.execute(
+                "INSERT INTO documents (name, source, root, digest, media, title, date, text) VALUES (?,?,?,?,?,?,?,?)",
+                (document.name, document.source, root, document.digest, document.media, document.title, document.date,
+                 document.text),
+            )  # fmt: skip
+            key = cursor.lastrowid
+            db.executemany(
+                "INSERT INTO chunks (document, ordinal, start, end, n_tokens, heading, page, vector) VALUES (?,?,?,?,?,?,?,?)",
+                [
+                    (key, c.ordinal, c.start, c.end, c.n_tokens, json.dumps(c.heading, ensure_ascii=False), c.page,
+                     vector.astype("<f4").tobytes())
+                    for c, vector in zip(chunks, vectors, strict=True)
+                ],
+            )  # fmt: skip
+            db.executemany(f"INSERT INTO facts VALUES (?{',?' * len(fields(Fact))})", [(key, *astuple(f)) for f in document.facts])
+            db.executemany(
+                "INSERT INTO drugs VALUES (?,?,?,?,?)",
+                [(key, d.name, *(json.dumps(x, ensure_ascii=False) for x in (d.classes, d.aliases, d.class_aliases))) for d in document.drugs],
+            )
+            db.executemany("INSERT INTO interactions VALUES (?,?,?,?,?,?,?,?)", [(key, *astuple(i)) for i in document.interactions])
+            self._advance(db)
+
+    def remove(self, name: str) -> bool:
+        """Remove one document by name; False when there is none."""
+        with self._db as db:
+            gone = db.execute("DELETE FROM documents WHERE name = ?", (name,)).rowcount > 0
+            if gone:
+                self._advance(db)
+        return gone
+
+    @staticmethod
+    def _advance(db: sqlite3.Connection) -> None:
+        db.execute("UPDATE meta SET value = value + 1 WHERE key = 'revision'")
+
+    def sources(self) -> dict[str, tuple[str, str, str]]:
+        """source → (name, digest, root) of every document."""
+        return {s: (n, d, r) for s, n, d, r in self._db.execute("SELECT source, name, digest, root FROM documents")}
+
+    def documents(self) -> list[dict[str, Any]]:
+        """One row per document: name, title, date, media, digest, source, number of chunks."""
+        rows = self._db.execute(
+            "SELECT name, title, date, media, digest, source, (SELECT count(*) FROM chunks WHERE document = d.id)"
+            " FROM documents d ORDER BY name"
+        )
+        names = ("name", "title", "date", "media", "digest", "source", "chunks")
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def document_text(self, name: str) -> str:
+        """Plain text of one document; raises UsageError when there is none."""
+        row = self._db.execute("SELECT text FROM documents WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            raise UsageError(f"{self.owner} holds no document {name!r}; `ragq index ls` lists them")
+        return str(row[0])
+
+    _CHUNK = (
+        "SELECT c.id, d.name, c.ordinal, substr(d.text, c.start + 1, c.end - c.start), c.start, c.end, c.n_tokens,"
+        " c.heading, c.page, d.date FROM chunks c JOIN documents d ON d.id = c.document"
+    )
+
+    def chunks(self, rowids: Iterable[int] | None = None) -> Iterator[Chunk]:
+        """Chunks by rowid in the order asked for, or all of them in rowid order."""
+        if rowids is None:
+            yield from (self._chunk(row) for row in self._db.execute(self._CHUNK + " ORDER BY c.id"))
+            return
+        for rowid in rowids:
+            row = self._db.execute(self._CHUNK + " WHERE c.id = ?", (int(rowid),)).fetchone()
+            if row is not None:
+                yield self._chunk(row)
+
+    def _chunk(self, row: Sequence[Any]) -> Chunk:
+        rowid, document, ordinal, text, start, end, n_tokens, heading, page, date = row
+        return Chunk(document, ordinal, text, start, end, n_tokens, tuple(json.loads(heading)), page, date, self.owner, rowid)
+
+    def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """All rowids, shape (n,), and their unit vectors, shape (n, dimension), in rowid order."""
+        dimension = int(self.meta()["dimension"])
+        rows = self._db.execute("SELECT id, vector FROM chunks ORDER BY id").fetchall()
+        matrix = np.frombuffer(b"".join(v for _, v in rows), dtype="<f4").reshape(len(rows), dimension)
+        return np.array([i for i, _ in rows], dtype=np.int64), matrix
+
+    def facts(self) -> list[Cited]:
+        """Every structured fact with its line."""
+        return self._cited("facts", "kind, t.name, status, t.start, t.end, since, until, value, unit, dose, reason, resource", Fact)
+
+    def interactions(self) -> list[Cited]:
+        """Every interaction listed in this shard's monographs with its line."""
+        return self._cited("interactions", "drug, partner, severity, effect, management, t.start, t.end", Interaction)
+
+    def drugs(self) -> list[Drug]:
+        """Every drug with a monograph in this shard."""
+        rows = self._db.execute("SELECT name, classes, aliases, class_aliases FROM drugs ORDER BY name")
+        return [Drug(name, *(tuple(json.loads(x)) for x in lists)) for name, *lists in rows]
+
+    def _cited(self, table: str, columns: str, kind: Any) -> list[Cited]:
+        rows = self._db.execute(
+            f"SELECT {columns}, d.name, substr(d.text, t.start + 1, t.end - t.start)"
+            f" FROM {table} t JOIN documents d ON d.id = t.document ORDER BY t.rowid"
+        )
+        return [Cited(kind(*row[:-2]), row[-2], row[-1]) for row in rows]
+
+    def stats(self) -> dict[str, Any]:
+        """Counts and what the shard was made with."""
+        meta = self.meta()
+        counts = {t: self._db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("documents", "chunks", "facts", "interactions")}
+        size = sum(p.stat().st_size for p in self.folder.rglob("*") if p.is_file())
+        return {"shard": self.owner, **counts, "bytes": size, "embedder": meta["embedder"], "revision": int(meta["revision"])}
+
+
+def shard_folder(index_dir: Path, owner: str) -> Path:
+    """Folder of a shard. The owner is `patient:ID` or `shared:NAME`; the name in the path is readable, the hash decides."""
+    kind, _, name = owner.partition(":")
+    if kind not in ("patient", "shared") or not name or len(name) > 256 or not name.isprintable():
+        raise UsageError(f"{name!r} cannot name a {kind}: expected 1 to 256 printable characters")
+    digest = hashlib.blake2b(owner.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return index_dir / f"{kind}s" / f"{quote(name, safe='')[:48].replace('.', '%2E')}-{digest}"
+
+
+def open_shard(index_dir: Path, owner: str) -> Shard:
+    """Open an existing shard; raises MissingError when there is none, RagqError when it is damaged or not that owner's."""
+    folder = shard_folder(index_dir, owner)
+    kind, _, name = owner.partition(":")
+    if not (folder / "shard.db").is_file():
+        flag = f"--patient {name}" if kind == "patient" else f"--shared {name}" if name != "default" else "--shared"
+        raise MissingError(f"no index for {kind} {name!r}; add documents with `ragq index add PATH {flag}`")
+    shard = Shard(folder, owner)
+    try:
+        meta = shard.meta()
+    except sqlite3.DatabaseError as error:
+        shard.close()
+        raise RagqError(f"{folder / 'shard.db'}: damaged ({error}); remove it with `ragq index rm` and add again") from None
+    if meta.get("owner") != owner or meta.get("format") != FORMAT:
+        shard.close()
+        raise RagqError(
+            f"{folder}: expected the shard of {owner} in format {FORMAT}, found {meta.get('owner')} in format "
+            f"{meta.get('format')}; remove it with `ragq index rm` and add again"
+        )
+    return shard
+
+
+def create_shard(index_dir: Path, owner: str, embedder: str, dimension: int) -> Shard:
+    """Open the shard or make an empty one; raises UsageError when it was made with another embedder or tokenizer."""
+    folder = private_dir(shard_folder(index_dir, owner))
+    path = folder / "shard.db"
+    if not path.exists():
+        _initialise(path, owner, embedder, dimension)
+    shard = open_shard(index_dir, owner)
+    wanted = {"embedder": embedder, "dimension": str(dimension), "tokenizer": tokenizer.VERSION}
+    meta = shard.meta()
+    for key, value in wanted.items():
+        if meta[key] != value:
+            shard.close()
+            raise UsageError(
+                f"{owner} was indexed with {key} {meta[key]}, now {value}; remove it with `ragq index rm` and add again,"
+                f" or set {key} back"
+            )
+    return shard
+
+
+def _initialise(path: Path, owner: str, embedder: str, dimension: int) -> None:
+    """Make the database beside its place and rename it, so that a kill never leaves one without its tables."""
+    partial = path.with_name(f".new.{os.getpid()}.db")
+    partial.unlink(missing_ok=True)
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o600))
+    db = sqlite3.connect(partial)
+    db.executescript(_SCHEMA)
+    rows = {"owner": owner, "format": FORMAT, "embedder": embedder, "dimension": str(dimension),
+            "tokenizer": tokenizer.VERSION, "revision": "0", "created": secrets.token_hex(8)}  # fmt: skip
+    with db:
+        db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+    db.execute("PRAGMA journal_mode = WAL")
+    db.close()
+    partial.replace(path)
+
+
+def owners(index_dir: Path) -> list[str]:
+    """Every shard below `index_dir`, shared ones first."""
+    found = []
+    for path in sorted(index_dir.glob("*s/*/shard.db")):
+        db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+        try:
+            found.append(str(db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0]))
+        except (sqlite3.DatabaseError, TypeError):
+            found.append(f"damaged:{path.parent}")
+        finally:
+            db.close()
+    return sorted(found, key=lambda o: (not o.startswith("shared:"), len(o), o))
+
+
+@contextmanager
+def writing(index_dir: Path, owner: str) -> Iterator[None]:
+    """Hold the shard's write lock; waits LOCK_SECONDS, then raises RagqError saying who holds it."""
+    folder = private_dir(shard_folder(index_dir, owner))
+    holder = folder / "writer.pid"
+    try:
+        with FileLock(folder / "writer.lock", timeout=LOCK_SECONDS, mode=0o600):
+            holder.write_text(str(os.getpid()))
+            yield
+            holder.unlink(missing_ok=True)
+    except Timeout:
+        who = holder.read_text() if holder.exists() else "unknown"
+        raise RagqError(f"{owner} is being written by process {who}; try again when it has ended") from None

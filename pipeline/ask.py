@@ -1,0 +1,322 @@
+"""Ask: the way of a question, from the answer cache to grounded sentences. Reads top to bottom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ragq.engine.generation import Generation
+from ragq.engine.sampling import Sampling
+from ragq.errors import UsageError
+from ragq.index.lexicon import Lexicon
+from ragq.index.store import Shard
+from ragq.pipeline import prompt as prompts
+from ragq.pipeline.answer import Answer, Citation, Sentence
+from ragq.pipeline.events import CitationEvent, DoneEvent, Event, StageEvent, TokenEvent
+from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.ground import Gate, content, strip_marks
+from ragq.pipeline.question import Question, language_of, read_question
+from ragq.pipeline.recall import recall
+from ragq.pipeline.refuse import nothing_supports, refusal_text, unmentioned
+from ragq.pipeline.table import Statement, TableAnswer, Tables, answer_from_tables, tool_evidence
+from ragq.pipeline.sentences import Sentences
+from ragq.pipeline.summary import summarise
+from ragq.pipeline.trace import Trace
+from ragq.tools.record import read_record
+
+if TYPE_CHECKING:
+    from ragq.pipeline.rag import Ragq
+
+MAX_QUESTION_CHARS = 4000
+
+
+@dataclass(slots=True)
+class Draft:
+    """The answer while it is being made."""
+
+    question: str
+    patient: str | None
+    evidence: list[Evidence]
+    sentences: list[Sentence]
+    dropped: list[dict[str, str]]
+    timings: dict[str, float]
+    refusal: str | None = None
+    cited: tuple[int, ...] = ()
+
+
+def answer(rag: Ragq, text: str, patient: str | None) -> Iterator[Event]:
+    """Answer one question; the events end with DoneEvent. See `Ragq.ask_stream`."""
+    text = text.strip()
+    if not text:
+        raise UsageError("the question is empty; ask something, for example: ragq ask \"INR?\" --patient 42")
+    if len(text) > MAX_QUESTION_CHARS:
+        raise UsageError(f"the question has {len(text)} characters; at most {MAX_QUESTION_CHARS} are read")
+    trace = Trace()
+    shards = rag.open_shards(patient)
+    try:
+        key = _cache_key(rag, shards, patient)
+        if rag.settings.cache:
+            with trace.stage("cache.answers") as note:
+                found = rag.answer_cache().find(key, text)
+                note["decision"] = "hit" if found else "miss"
+            if found:
+                yield from _from_cache(*found, text, trace)
+                return
+        yield from _fresh(rag, text, patient, shards, key, trace)
+    finally:
+        for shard in shards:
+            shard.close()
+
+
+def _cache_key(rag: Ragq, shards: Sequence[Shard], patient: str | None) -> dict[str, Any]:
+    s = rag.settings
+    return {
+        "patient": patient,
+        "shards": {shard.owner: [shard.revision(), shard.created()] for shard in shards},
+        "model": s.model,
+        "reranker": s.reranker,
+        "prompt": prompts.VERSION,
+        "settings": [s.top_k, s.candidates, s.context_tokens, s.max_tokens, s.temperature, s.seed],
+    }
+
+
+def _from_cache(stored: dict[str, Any], made: float, text: str, trace: Trace) -> Iterator[Event]:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made))
+    found = replace(
+        Answer.from_json(stored),
+        cache={"status": "hit", "made": when, "question": stored["question"]},
+        question=text,
+        timings={"total_ms": round(trace.elapsed_ms(), 1), "ttft_ms": round(trace.elapsed_ms(), 1)},
+        trace=tuple(trace.stages),
+    )
+    yield TokenEvent(found.text)
+    for citation in found.citations:
+        yield CitationEvent(citation)
+    yield DoneEvent(found)
+
+
+def _fresh(
+    rag: Ragq, text: str, patient: str | None, shards: Sequence[Shard], key: dict[str, Any], trace: Trace
+) -> Iterator[Event]:
+    draft = Draft(text, patient, [], [], [], {})
+    with trace.stage("tools") as note:
+        lexicon = rag.lexicon(shards)
+        question = read_question(text, lexicon)
+        tables = _tables(shards, lexicon)
+        table = answer_from_tables(question, tables)
+        note |= {"route": table.route if table else "read", "language": question.language, "intents": sorted(question.intents),
+                 "mentions": [m.name for m in question.mentions]}  # fmt: skip
+    yield StageEvent(trace.stages[-1])
+    if table and not table.for_model and table.refusal is None:
+        yield from _state(draft, table.statements, trace)
+    else:
+        yield from _read(rag, question, tables, table, shards, draft, trace)
+    finished = _finish(draft, question, rag, trace)
+    if rag.settings.cache:
+        rag.answer_cache().store(key, patient or "-", text, finished.to_json())
+    yield DoneEvent(finished)
+
+
+def _tables(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:
+    own = [s for s in shards if not s.is_shared]
+    shared = [s for s in shards if s.is_shared]
+    facts = [f for s in own for f in s.facts()]
+    rows = [i for s in shared for i in s.interactions()]
+    return Tables(
+        read_record(facts, lexicon), rows, lexicon, own[0].owner if own else "", shared[0].owner if shared else ""
+    )
+
+
+def _state(draft: Draft, statements: Sequence[Statement], trace: Trace) -> Iterator[Event]:
+    """Sentences worded from tables: their lines are the evidence."""
+    for statement in statements:
+        for evidence in statement.evidence:
+            if evidence not in draft.evidence:
+                draft.evidence.append(evidence)
+        numbers = tuple(draft.evidence.index(e) + 1 for e in statement.evidence)
+        yield from _emit(draft, Sentence(statement.text, numbers, "table"), trace)
+
+
+def _read(
+    rag: Ragq, question: Question, tables: Tables, table: TableAnswer | None, shards: Sequence[Shard], draft: Draft, trace: Trace
+) -> Iterator[Event]:
+    """Questions that need reading: recall, distil, generate, gate."""
+    if table and table.for_model:
+        draft.evidence = list(table.evidence)
+    else:
+        known = tool_evidence(question, tables)
+        if missing := unmentioned(question, tables, shards):
+            draft.refusal = f"{missing} is not mentioned in the documents searched"
+        draft.evidence = known + [e for e in recall(rag, question, tables, shards, trace) if e.quote not in {k.quote for k in known}]
+        yield from (StageEvent(s) for s in trace.stages[1:])
+        if draft.refusal is None:
+            draft.refusal = nothing_supports(question, draft.evidence)
+    if draft.refusal:
+        return
+    summary = summarise(tables) if draft.patient is not None else ""
+    gate = Gate(draft.evidence, tables.lexicon, _inactive(tables), _one_language(question, draft.evidence))
+    yield from _generate(rag, question, summary, draft, gate, trace)
+    if table and table.for_model:
+        said = " ".join(s.text for s in draft.sentences)
+        left_out = [s for s in table.statements if not _tells(said, s, tables.lexicon)]
+        yield from _state(draft, left_out, trace)
+    if not draft.sentences:
+        yield from _quote_best(question, draft, trace)
+
+
+def _generate(rag: Ragq, question: Question, summary: str, draft: Draft, gate: Gate, trace: Trace) -> Iterator[Event]:
+    settings = rag.settings
+    with trace.stage("engine.load") as note:
+        engine = rag.engine()
+        note["model"] = settings.model
+    yield StageEvent(trace.stages[-1])
+    with engine.lock, trace.stage("engine") as note:
+        prompt = prompts.build(engine, summary, draft.evidence, question.text, question.language, settings.max_tokens)
+        stable = prompt.boundaries[-1:]
+        with trace.stage("cache.prefix") as prefix_note:
+            restored = _prepare_prefix(rag, engine, prompt, draft.patient)
+            prefix_note |= {"decision": restored, "tokens_in": stable[0]}
+        yield StageEvent(trace.stages[-1])
+        buffer = Sentences()
+        events = engine.stream(
+            prompt.tokens,
+            boundaries=prompt.boundaries,
+            max_tokens=settings.max_tokens,
+            sampling=Sampling(temperature=settings.temperature, seed=settings.seed),
+        )
+        generation: Generation | None = None
+        for event in events:
+            if isinstance(event, Generation):
+                generation = event
+                break
+            for sentence in buffer.push(event.text):
+                yield from _gate(sentence, buffer.bearing, draft, gate, trace)
+        for sentence in buffer.flush(complete=generation is not None and generation.finish_reason == "stop"):
+            yield from _gate(sentence, buffer.bearing, draft, gate, trace)
+        if generation is not None:
+            _note_generation(note, draft, generation)
+            note["blocks"] = {b.name: len(b.tokens) for b in prompt.blocks}
+            note["text"] = prompts.LEAD + generation.text
+    yield StageEvent(trace.stages[-1])
+
+
+def _prepare_prefix(rag: Ragq, engine: Any, prompt: prompts.Prompt, patient: str | None) -> str:
+    """Have the stable blocks in the KV cache: from memory, from disk, or computed and kept."""
+    stable = prompt.tokens[: prompt.boundaries[-1]]
+    if engine.holds(stable):
+        return "in memory"
+    cache = rag.prefix_cache(patient)
+    if rag.settings.cache and cache.restore(engine, stable):
+        return "restored"
+    engine.prefill(stable, prompt.boundaries)
+    if rag.settings.cache:
+        cache.store(engine, stable)
+    return "computed"
+
+
+def _note_generation(note: dict[str, Any], draft: Draft, generation: Generation) -> None:
+    note |= {"tokens_in": generation.prompt_tokens, "tokens_out": len(generation.tokens), "cached": generation.cached_tokens,
+             "finish": generation.finish_reason}  # fmt: skip
+    draft.timings |= {
+        "prefill_ms": round(generation.prefill_ms, 1),
+        "decode_ms": round(generation.decode_ms, 1),
+        "prefill_tok_s": round(generation.prefill_tok_s, 1),
+        "decode_tok_s": round(generation.decode_tok_s, 1),
+        "prompt_tokens": generation.prompt_tokens,
+        "cached_tokens": generation.cached_tokens,
+        "answer_tokens": len(generation.tokens),
+    }
+
+
+def _gate(sentence: str, bearing: Sequence[int], draft: Draft, gate: Gate, trace: Trace) -> Iterator[Event]:
+    if not content(strip_marks(sentence)):
+        return
+    verdict = gate.check(sentence, bearing)
+    if not verdict.supported:
+        draft.dropped.append({"text": strip_marks(sentence), "reason": verdict.reason})
+        return
+    if any(strip_marks(sentence) == s.text for s in draft.sentences):
+        return
+    yield from _emit(draft, Sentence(strip_marks(sentence), verdict.citations, "supported"), trace)
+
+
+def _emit(draft: Draft, sentence: Sentence, trace: Trace) -> Iterator[Event]:
+    draft.timings.setdefault("ttft_ms", round(trace.elapsed_ms(), 1))
+    new = [n for n in sentence.citations if n not in draft.cited]
+    draft.cited = (*draft.cited, *new)
+    numbers = [draft.cited.index(n) + 1 for n in sentence.citations]
+    shown = replace(sentence, citations=tuple(numbers))
+    yield TokenEvent((" " if draft.sentences else "") + marked(shown))
+    draft.sentences.append(shown)
+    for n in new:
+        yield CitationEvent(_citation(draft.cited.index(n) + 1, draft.evidence[n - 1]))
+
+
+def marked(sentence: Sentence) -> str:
+    """The sentence with its citations before the closing punctuation: `… bleeding [1][3].`"""
+    numbers = "".join(f"[{n}]" for n in sentence.citations)
+    if not numbers:
+        return sentence.text
+    body, end = (sentence.text[:-1], sentence.text[-1]) if sentence.text[-1:] in ".!?" else (sentence.text, "")
+    return f"{body} {numbers}{end}"
+
+
+def _citation(index: int, evidence: Evidence) -> Citation:
+    return Citation(
+        index, evidence.document, evidence.shard, evidence.section, evidence.page, evidence.quote,
+        round(evidence.score, 4), evidence.chunk, evidence.date,
+    )  # fmt: skip
+
+
+def _quote_best(question: Question, draft: Draft, trace: Trace) -> Iterator[Event]:
+    """Nothing the model said was supported: quote the evidence nearest to the question, if it holds its words."""
+    words = content(question.text)
+    best = max(draft.evidence, key=lambda e: len(words & content(e.text)), default=None)
+    if best is None or len(words & content(best.text)) * 2 < len(words):
+        draft.refusal = "nothing in the evidence supports an answer"
+        return
+    number = draft.evidence.index(best) + 1
+    yield from _emit(draft, Sentence(" ".join(best.quote.split()), (number,), "quote"), trace)
+
+
+def _tells(said: str, statement: Statement, lexicon: Lexicon) -> bool:
+    """Whether the text already names every drug of a statement."""
+    named = {m.name for m in lexicon.find(said)}
+    first, second = [m.name for m in lexicon.find(statement.text) if m.kind in ("drug", "unknown-drug")][:2]
+    return {first, second} <= named
+
+
+def _inactive(tables: Tables) -> dict[str, str]:
+    active = {m.drug for m in tables.record.active()}
+    return {m.drug: m.fact.status for m in tables.record.medications if m.drug not in active}
+
+
+def _one_language(question: Question, evidence: Sequence[Evidence]) -> bool:
+    """Whether words of an answer can be looked up in the evidence at all."""
+    return all(language_of(e.text) == question.language for e in evidence)
+
+
+def _finish(draft: Draft, question: Question, rag: Ragq, trace: Trace) -> Answer:
+    refusal = draft.refusal if not draft.sentences else None
+    citations = tuple(_citation(i, draft.evidence[n - 1]) for i, n in enumerate(draft.cited, start=1))
+    nearest = tuple(_citation(i, e) for i, e in enumerate(draft.evidence[:3], start=1)) if refusal else ()
+    text = " ".join(marked(s) for s in draft.sentences) if draft.sentences else refusal_text(question)
+    timings = {"total_ms": round(trace.elapsed_ms(), 1), **draft.timings}
+    timings.setdefault("ttft_ms", timings["total_ms"])
+    return Answer(
+        question=draft.question,
+        patient=draft.patient,
+        text=text,
+        grounded=bool(draft.sentences) and all(s.citations for s in draft.sentences),
+        sentences=tuple(draft.sentences),
+        citations=citations,
+        refusal=refusal,
+        dropped=tuple(draft.dropped),
+        nearest=nearest,
+        cache={"status": "miss" if rag.settings.cache else "off"},
+        timings=timings,
+        trace=tuple(trace.stages),
+        model=rag.settings.model,
+    )

@@ -1,0 +1,29 @@
+"""Evidence: the numbered lines put in front of the model, and what a citation resolves to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragq.index.store import Cited
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`text` is what the model reads and `quote` the verbatim source of it; they differ only where the pipeline
+    adds what a table knows (a drug's class). `origin` is the tool or retriever that brought it."""
+
+    text: str
+    quote: str
+    document: str
+    shard: str
+    origin: str
+    section: str = ""
+    page: int | None = None
+    score: float = 0.0
+    chunk: str | None = None
+    date: str | None = None
+
+
+def from_row(cited: Cited, shard: str, origin: str, text: str | None = None) -> Evidence:
+    """Evidence made of one line of a table."""
+    return Evidence(text or cited.quote, cited.quote, cited.document, shard, origin, score=1.0)

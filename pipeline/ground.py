@@ -1,0 +1,194 @@
+"""Ground: a sentence gets out only if the evidence it cites carries its numbers, drugs, labs, dates and negation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragq.index.lexicon import Lexicon
+from ragq.index.spans import Span, protected
+from ragq.index.tokenizer import tokenize
+from ragq.pipeline.evidence import Evidence
+
+MAX_CITATIONS = 3
+# Share of a sentence's content words that its evidence must hold when both are in one language.
+MIN_OVERLAP = 0.5
+_MARK = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
+# Negations by what may support them: a stop can be told by a stop, a plain "no" by any of them.
+_SUPPORTS = {
+    "no": {"no", "deny", "stop", "hold", "error"},
+    "deny": {"deny", "no", "error"},
+    "stop": {"stop"},
+    "hold": {"hold", "stop"},
+    "error": {"error", "deny"},
+}
+_PAST = re.compile(
+    r"\b(?:was|were|had|previous(?:ly)?|former(?:ly)?|past|history|until|before|used to|completed|switched"
+    r"|era|fue|tom[oó]|antes|hasta|previ[ao]\w*|anterior\w*|complet[oóa]\w*|cambi\w+)\b",
+    re.IGNORECASE,
+)
+_STOPWORDS = set(
+    "a an the is are was were be been has have had of in on at to for with and or by from as that this it its their his her patient"
+    " may can could should would will also which who record evidence currently taking take line"
+    " el la los las un una es son de del en al a para con y o por se su sus que paciente puede lo le toma tomando registro".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`citations` are 1-based evidence numbers; `reason` is empty when the sentence is supported."""
+
+    supported: bool
+    citations: tuple[int, ...]
+    reason: str = ""
+
+
+class Gate:
+    """Checks sentences against one question's numbered evidence."""
+
+    def __init__(
+        self, evidence: Sequence[Evidence], lexicon: Lexicon, inactive: Mapping[str, str], same_language: bool = True
+    ) -> None:
+        """`inactive` maps each drug the record lists, but not as active, to its status there."""
+        self.evidence = evidence
+        self._lexicon = lexicon
+        self._inactive = inactive
+        self._same_language = same_language
+        self._spans = [protected(e.text, lexicon) for e in evidence]
+        self._words = [set(tokenize(e.text)) for e in evidence]
+
+    def check(self, sentence: str, preferred: Sequence[int] = ()) -> Verdict:
+        """Find evidence that supports `sentence`: its own marks first, then `preferred`, then any that fits best."""
+        plain = strip_marks(sentence)
+        spans = protected(plain, self._lexicon)
+        if reason := self._contradicts_record(plain, spans):
+            return Verdict(False, (), reason)
+        own = [n for n in marks(sentence) if 1 <= n <= len(self.evidence)]
+        first_reason = ""
+        for wanted in (own, [n for n in preferred if 1 <= n <= len(self.evidence)], list(range(1, len(self.evidence) + 1))):
+            chosen = self._cover(plain, spans, wanted)
+            if not chosen:
+                continue
+            reason = self._unsupported(plain, spans, chosen)
+            if not reason:
+                return Verdict(True, tuple(chosen), "")
+            first_reason = first_reason or reason
+        return Verdict(False, tuple(own), first_reason or "no evidence shares a word with it")
+
+    def _cover(self, sentence: str, spans: Sequence[Span], among: Sequence[int]) -> list[int]:
+        """Fewest evidence lines (at most MAX_CITATIONS) that together hold the sentence's spans and words, greedily."""
+        words = content(sentence)
+        missing = {(s.kind, s.norm) for s in spans}
+        chosen: list[int] = []
+        while len(chosen) < MAX_CITATIONS:
+            def gain(n: int) -> tuple[int, int]:
+                held = sum(1 for kind, norm in missing if self._holds(kind, norm, [n]))
+                return held, len(words & self._words[n - 1])
+
+            rest = [n for n in among if n not in chosen]
+            best = max(rest, key=gain, default=0)
+            if not best or gain(best)[0] == 0 and (chosen or gain(best)[1] == 0):
+                break
+            chosen.append(best)
+            missing = {(k, v) for k, v in missing if not self._holds(k, v, [best])}
+            words = words - self._words[best - 1]
+            if not missing:
+                break
+        return sorted(chosen)
+
+    def _unsupported(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
+        """The first reason why the cited lines do not carry the sentence, or nothing."""
+        for span in spans:
+            if span.kind in ("direction", "relative"):
+                continue
+            if not self._holds(span.kind, span.norm, cited):
+                return f"{span.kind} {sentence[span.start : span.end]!r} is not in the cited evidence"
+        for mention in self._lexicon.find(sentence):
+            if mention.kind == "condition" and not self._mentions(mention.name, cited):
+                return f"condition {sentence[mention.start : mention.end]!r} is not in the cited evidence"
+        if reason := self._turned(sentence, spans, cited):
+            return reason
+        words = content(sentence)
+        held = {w for w in words if any(w in self._words[n - 1] for n in cited)}
+        if self._same_language and words and len(held) / len(words) < MIN_OVERLAP:
+            return f"only {len(held)} of {len(words)} words are in the cited evidence"
+        return ""
+
+    def _turned(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
+        """Whether the sentence drops a negation or a relative, or reverses a direction, of what it cites."""
+        kinds = {s.kind for s in spans}
+        directions = {s.norm for s in spans if s.kind == "direction" and s.norm in ("up", "down")}
+        there = {s.norm for n in cited for s in self._spans[n - 1] if s.kind == "direction" and s.norm in ("up", "down")}
+        if directions and there and not directions & there:
+            return f"direction {directions.pop()} is the reverse of the cited evidence"
+        for drug in {s.norm for s in spans if s.kind == "drug"}:
+            holding = [clause for n in cited for clause in clauses(self.evidence[n - 1].text) if self._has_drug(clause, drug)]
+            found = [{s.kind for s in protected(c, self._lexicon)} for c in holding]
+            if "negation" not in kinds and not _PAST.search(sentence) and found and all("negation" in f for f in found):
+                return f"the cited evidence speaks of {drug} only as negated, stopped or held"
+            if "relative" not in kinds and found and all("relative" in f for f in found):
+                return f"the cited evidence speaks of {drug} only for a relative"
+        return ""
+
+    def _contradicts_record(self, sentence: str, spans: Sequence[Span]) -> str:
+        told = any(s.kind == "negation" for s in spans) or bool(_PAST.search(sentence))
+        for drug in {s.norm for s in spans if s.kind == "drug"}:
+            if drug in self._inactive and not told:
+                return f"{drug} is {self._inactive[drug]} in the record, the sentence does not say so"
+        return ""
+
+    def _holds(self, kind: str, norm: str, cited: Sequence[int]) -> bool:
+        return any(self._span_holds(kind, norm, span) for n in cited for span in self._spans[n - 1])
+
+    def _span_holds(self, kind: str, norm: str, span: Span) -> bool:
+        match kind:
+            case "number":
+                return span.kind == "number" and _same_number(norm, span.norm)
+            case "date":
+                return span.kind == "date" and span.norm.startswith(norm)
+            case "negation":
+                return span.kind == "negation" and span.norm in _SUPPORTS[norm]
+            case "class":
+                return span.kind == "class" and span.norm == norm or (
+                    span.kind == "drug" and norm in self._lexicon.classes_of(span.norm)
+                )
+            case "direction" | "relative":
+                return True
+            case _:
+                return span.kind == kind and span.norm == norm
+
+    def _mentions(self, condition: str, cited: Sequence[int]) -> bool:
+        return any(m.name == condition for n in cited for m in self._lexicon.find(self.evidence[n - 1].text))
+
+    def _has_drug(self, clause: str, drug: str) -> bool:
+        return any(m.name == drug for m in self._lexicon.find(clause))
+
+
+def _same_number(wanted: str, found: str) -> bool:
+    """Equal values with equal units; a sentence may leave unit or comparator out, never add or change them."""
+    value, _, measure = wanted.partition(" ")
+    other, _, other_measure = found.partition(" ")
+    if measure and measure != other_measure:
+        return False
+    return value == other or (value[0] not in "<>≤≥" and value == other.lstrip("<>≤≥"))
+
+
+def marks(text: str) -> list[int]:
+    """Numbers in square brackets, in order."""
+    return [int(n) for m in _MARK.finditer(text) for n in m.group(1).split(",")]
+
+
+def strip_marks(text: str) -> str:
+    """The text without `[n]`."""
+    return re.sub(r"\s+([.,;])", r"\1", re.sub(r"\s{2,}", " ", _MARK.sub(" ", text))).strip()
+
+
+def content(text: str) -> set[str]:
+    """Tokens that carry meaning."""
+    return {t for t in tokenize(text) if t not in _STOPWORDS and len(t) > 1}
+
+
+def clauses(text: str) -> list[str]:
+    """A line cut where one statement ends and the next begins."""
+    return [c for c in re.split(r"(?<=[.;!?])\s+", text) if c.strip()]

@@ -1,0 +1,89 @@
+"""Question: what is asked for, as far as words alone tell."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from ragq.index.lexicon import Lexicon, Mention
+from ragq.index.tokenizer import fold, tokenize
+
+Language = Literal["en", "es"]
+Intent = Literal["interaction", "status", "dose", "lab", "allergy", "medications", "conditions", "trend", "when", "why"]
+
+_CUES: dict[Intent, str] = {
+    "interaction": r"interact\w*|interacci\w+|interactu\w+|combin\w+|together|coadminist\w+|juntos|junto",
+    "status": r"still|current(?:ly)?|now|taking|takes?|on|active|receiving|using|sigue|siguen|toma|tomando|actual\w*|actualmente"
+    r"|recibe|activo|activa|stop(?:ped)?|discontinued|suspend\w+|held|hold",
+    "dose": r"dos(?:e|es|age|is)|dosificaci\w+|how much|cuanto|cuanta|strength",
+    "allergy": r"allerg\w*|alergi\w*",
+    "medications": r"medication\w*|medicine\w*|meds|drugs?|medicaci\w+|medicamento\w*|medicina\w*|farmaco\w*|tratamiento|prescri\w+",
+    "conditions": r"problem\w*|diagnos\w+|condition\w*|diagnostic\w+|problema\w*|enfermedad\w*|comorbid\w+",
+    "trend": r"trend|over time|evoluci\w+|tendencia|history of results|changes?|changed|values|valores",
+    "when": r"when|since|cuando|desde|date|fecha",
+    "why": r"why|reason|por que|motivo|razon",
+}
+_PATTERNS = {intent: re.compile(rf"\b(?:{cues})\b") for intent, cues in _CUES.items()}
+# Words that carry no content of their own in a question.
+_EMPTY = set(
+    "a an the is are was were be been does do did has have had he she they it his her their this that there what which who how many much"
+    " any of in on at to for with and or by from about please tell me list show give patient patients record his/her last latest most recent"
+    " value result level levels current currently today now newest get got"
+    " el la los las un una unos unas es son fue esta estan hay tiene tienen tuvo que cual cuales quien como cuanto de del en al a para con y o por"
+    " se su sus paciente ultimo ultima reciente valor resultado nivel actual hoy mas lo le".split()
+)
+_SPANISH = set(
+    "el la los las una es son esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia"
+    " interaccion toma sigue medicacion ultimo ultima qué años tratamiento suspendio se al y o no".split()
+)
+_ENGLISH = set(
+    "the is are was does do did has have he she what which when how of in on for with and or by any still patient dose allergy taking"
+    " last latest stopped started why who".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`residual` holds the content words that neither a mention nor an intent explains: with none left,
+    a table can answer."""
+
+    text: str
+    language: Language
+    mentions: tuple[Mention, ...]
+    intents: frozenset[Intent]
+    residual: tuple[str, ...]
+
+    def named(self, *kinds: str) -> list[str]:
+        """Canonical names mentioned, of the given kinds, in order, each once."""
+        return list(dict.fromkeys(m.name for m in self.mentions if m.kind in kinds))
+
+
+def read_question(text: str, lexicon: Lexicon) -> Question:
+    """Language, mentions and intents of a question."""
+    mentions = tuple(lexicon.find(text))
+    folded = fold(text)
+    intents: set[Intent] = {intent for intent, pattern in _PATTERNS.items() if pattern.search(folded)}
+    if any(m.kind == "lab" for m in mentions):
+        intents.add("lab")
+    return Question(text, language_of(text), mentions, frozenset(intents), _residual(text, mentions))
+
+
+def _residual(text: str, mentions: tuple[Mention, ...]) -> tuple[str, ...]:
+    rest = list(text)
+    for mention in mentions:
+        rest[mention.start : mention.end] = " " * (mention.end - mention.start)
+    left = fold("".join(rest))
+    for pattern in _PATTERNS.values():
+        left = pattern.sub(" ", left)
+    return tuple(t for t in tokenize(left) if t not in _EMPTY and len(t) > 1)
+
+
+def language_of(text: str) -> Language:
+    """Spanish or English, by function words and inverted punctuation; English when in doubt."""
+    if "¿" in text or "¡" in text:
+        return "es"
+    words = re.findall(r"[a-z]+", fold(text))
+    spanish, english = sum(w in _SPANISH for w in words), sum(w in _ENGLISH for w in words)
+    accents = len(re.findall(r"[áéíóúñ]", text.lower()))
+    return "es" if spanish + accents > english else "en"

@@ -1,0 +1,196 @@
+"""Ragq: an opened home with its models, shards and caches; the library's front door."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragq.cache.answers import AnswerCache
+from ragq.cache.prefix import PrefixCache
+from ragq.engine.models import find, installed, model_path
+from ragq.errors import MissingError, UsageError
+from ragq.index.lexicon import Lexicon
+from ragq.index.retrieve import OpenShard
+from ragq.index.segment import Segment, open_segment
+from ragq.index.store import Shard, open_shard
+from ragq.pipeline.answer import Answer
+from ragq.pipeline.events import DoneEvent, Event
+from ragq.settings import Settings, load, quiet_hub
+
+if TYPE_CHECKING:
+    from ragq.engine.llama import LlamaEngine
+    from ragq.index.embed import Embedder, Offsets
+    from ragq.index.rerank import Reranker
+
+# The query side of the default embedder without torch: the same network, 8-bit weights (cosine to the
+# full-precision vector ≥ 0.97 on the sample clinic, measured by a test).
+_QUERY_FORM = {"minilm-l6": "minilm-l6-int8"}
+
+
+class Ragq:
+    """Opens models on first use and keeps them; `close` frees them. Safe to share between threads: each question
+    opens its own shards, and the engine answers one question at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        quiet_hub()
+        self.settings = settings
+        self._lock = threading.RLock()
+        self._engine: LlamaEngine | None = None
+        self._embedders: dict[str, Embedder] = {}
+        self._reranker: Reranker | None = None
+        self._segments: dict[str, tuple[int, Segment]] = {}
+        self._lexicon: tuple[tuple[tuple[str, int], ...], Lexicon] | None = None
+        self._closed = False
+
+    @classmethod
+    def open(cls, home: str | Path | None = None, **flags: Any) -> Ragq:
+        """Open a home (default: `RAGQ_HOME` or the user's data directory) with any setting given as a keyword.
+
+        Nothing is loaded yet. Raises UsageError for an unknown setting.
+        """
+        return cls(load({"home": home, **flags}))
+
+    def __enter__(self) -> Ragq:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the models; asking afterwards is an error."""
+        with self._lock:
+            if self._engine is not None:
+                with self._engine.lock:
+                    self._engine.close()
+            self._engine = self._reranker = None
+            self._embedders.clear()
+            self._segments.clear()
+            self._closed = True
+
+    def ask(self, question: str, patient: str | None = None) -> Answer:
+        """Answer a question over the patient's shard and the shared ones.
+
+        Raises MissingError without a model or index, UsageError for an empty question; "not in the record" is an
+        Answer whose `refusal` is set.
+        """
+        for event in self.ask_stream(question, patient):
+            if isinstance(event, DoneEvent):
+                return event.answer
+        raise AssertionError("the stream ended without its answer")
+
+    def ask_stream(self, question: str, patient: str | None = None) -> Iterator[Event]:
+        """The same, as typed events while they happen; closing the iterator cancels."""
+        from ragq.pipeline.ask import answer
+
+        if self._closed:
+            raise UsageError("this Ragq is closed; open another with Ragq.open()")
+        return answer(self, question, patient)
+
+    async def aask(self, question: str, patient: str | None = None) -> Answer:
+        """`ask` for asyncio, in a worker thread."""
+        return await asyncio.to_thread(self.ask, question, patient)
+
+    async def aask_stream(self, question: str, patient: str | None = None) -> AsyncIterator[Event]:
+        """`ask_stream` for asyncio."""
+        events = self.ask_stream(question, patient)
+        while (event := await asyncio.to_thread(next, events, None)) is not None:
+            yield event
+
+    def engine(self) -> LlamaEngine:
+        """The generator, loaded on first use."""
+        from ragq.engine.llama import LlamaEngine
+
+        with self._lock:
+            if self._engine is None:
+                path = model_path(self.settings.model, self.settings.models_dir)
+                self._engine = LlamaEngine(path, n_ctx=self.settings.n_ctx, threads=self.settings.threads)
+            return self._engine
+
+    def query_embedder(self) -> Embedder:
+        """The embedder for questions: the torch-free form of the default one where it is here."""
+        name = self.settings.embedder
+        light = _QUERY_FORM.get(name)
+        if light and installed(find(light), self.settings.models_dir):
+            return self._embedder(light)
+        return self._embedder(name)
+
+    def index_embedder(self) -> Embedder:
+        """The embedder that documents are indexed with."""
+        return self._embedder(self.settings.embedder)
+
+    def _embedder(self, name: str) -> Embedder:
+        from ragq.index.embed import open_embedder
+
+        with self._lock:
+            if name not in self._embedders:
+                self._embedders[name] = open_embedder(model_path(name, self.settings.models_dir), name)
+            return self._embedders[name]
+
+    def token_offsets(self) -> Offsets:
+        """Token spans of the embedder's tokenizer, for chunking."""
+        from ragq.index.embed import token_offsets
+
+        return token_offsets(Path(model_path(self.settings.embedder, self.settings.models_dir)))
+
+    def reranker(self) -> Reranker | None:
+        """The cross-encoder of the settings, if any."""
+        from ragq.index.rerank import CrossEncoderReranker
+
+        with self._lock:
+            if self._reranker is None and self.settings.reranker:
+                self._reranker = CrossEncoderReranker(model_path(self.settings.reranker, self.settings.models_dir))
+            return self._reranker
+
+    def open_shards(self, patient: str | None) -> list[Shard]:
+        """The patient's shard first, then the shared ones; none other can be reached from here.
+
+        Raises MissingError when the patient has no shard; an absent shared shard is left out.
+        """
+        wanted = [f"patient:{patient}"] if patient is not None else []
+        shards = [open_shard(self.settings.index_dir, owner) for owner in wanted]
+        for name in self.settings.shared:
+            try:
+                shards.append(open_shard(self.settings.index_dir, f"shared:{name}"))
+            except MissingError:
+                continue
+        if not shards:
+            raise MissingError("no index to read; try the sample with `ragq demo`, or add documents with `ragq index add`")
+        for shard in shards:
+            if (found := shard.meta()["embedder"]) != self.settings.embedder:
+                raise UsageError(
+                    f"{shard.owner} was indexed with embedder {found!r}, the settings say {self.settings.embedder!r}:"
+                    f" ask with --embedder {found}, or remove the shard with `ragq index rm` and add it again"
+                )
+        return shards
+
+    def search_structures(self, shard: Shard) -> OpenShard:
+        """A shard with its postings and vectors, kept in memory while its revision stays."""
+        revision = shard.revision()
+        with self._lock:
+            kept = self._segments.get(shard.owner)
+            if kept is None or kept[0] != revision:
+                kept = self._segments[shard.owner] = (revision, open_segment(shard))
+        return OpenShard(shard, kept[1])
+
+    def lexicon(self, shards: Sequence[Shard]) -> Lexicon:
+        """Names of drugs and classes from the shared shards' monographs."""
+        shared = [s for s in shards if s.is_shared]
+        key = tuple((s.owner, s.revision()) for s in shared)
+        with self._lock:
+            if self._lexicon is None or self._lexicon[0] != key:
+                self._lexicon = (key, Lexicon(d for s in shared for d in s.drugs()))
+            return self._lexicon[1]
+
+    def answer_cache(self) -> AnswerCache:
+        """Answers of this home."""
+        return AnswerCache(self.settings.cache_dir / "answers.db")
+
+    def prefix_cache(self, patient: str | None) -> PrefixCache:
+        """KV states of one patient's stable prefix."""
+        return PrefixCache(
+            self.settings.cache_dir / "prefix", f"patient:{patient}" if patient else "-", self.settings.cache_mb * 1_000_000
+        )
+

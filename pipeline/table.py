@@ -1,0 +1,239 @@
+"""Table: questions that the structured record or the monographs answer by themselves, without the model.
+
+A question is for a table only when nothing in it is left unexplained: `INR?` is, `what was the INR when she bled?` is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragq.index.lexicon import Lexicon
+from ragq.index.store import Cited
+from ragq.pipeline.evidence import Evidence, from_row
+from ragq.pipeline.question import Question
+from ragq.tools.interactions import Pair, check
+from ragq.tools.record import Medication, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence worded from a table, with the lines that say it."""
+
+    text: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableAnswer:
+    """`statements` answer the question, or `refusal` says that the record does not. With `for_model`, the model
+    words the answer from `evidence`, and a statement is added for whatever it leaves out."""
+
+    route: str
+    statements: tuple[Statement, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    refusal: str | None = None
+    for_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What the tables of one question's shards hold."""
+
+    record: Record
+    interactions: Sequence[Cited]
+    lexicon: Lexicon
+    patient_shard: str
+    shared_shard: str
+
+
+_WORDS = {
+    "en": {
+        "no_class": "The record lists no active {name}.",
+        "yes": "Yes. {line}",
+        "no": "No. {line}",
+        "line": "{line}",
+        "no_allergy": "The record lists no allergy to {name}.",
+        "no_pair": "The monographs list no interaction between {first} and the other active medications ({others}).",
+        "pair": "{first} and {second} ({severity}): {effect} {management}",
+        "not_listed": "The record does not list {name}.",
+        "no_lab": "The record holds no {name} result.",
+        "none": "none",
+    },
+    "es": {
+        "no_class": "No consta ningún {name} activo en la historia.",
+        "yes": "Sí. {line}",
+        "no": "No. {line}",
+        "line": "{line}",
+        "no_allergy": "No consta alergia a {name} en la historia.",
+        "no_pair": "Las monografías no recogen ninguna interacción entre {first} y los demás fármacos activos ({others}).",
+        "pair": "{first} y {second} ({severity}): {effect} {management}",
+        "not_listed": "En la historia no consta {name}.",
+        "no_lab": "En la historia no consta ningún resultado de {name}.",
+        "none": "ninguno",
+    },
+}
+
+
+def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None:
+    """The answer, or None when the question needs reading."""
+    if question.residual:
+        return None
+    drugs, classes, labs = question.named("drug", "unknown-drug"), question.named("class"), question.named("lab")
+    others = question.named("condition")
+    if "interaction" in question.intents and not labs and not others:
+        return _interaction(question, tables, drugs, classes)
+    if "allergy" in question.intents and not labs and not others:
+        return _allergy(question, tables, drugs + classes)
+    if labs and not drugs and not classes and not others and not question.intents & {"why", "dose"}:
+        return _labs(question, tables, labs)
+    if (drugs or classes) and not labs and not others and question.intents & {"status", "dose", "when"}:
+        return _medication(question, tables, drugs + classes)
+    if "medications" in question.intents and not (drugs or classes or labs or others):
+        return _list(question, tables)
+    if "conditions" in question.intents and not (drugs or classes or labs or others):
+        lines = [c for c in tables.record.conditions if c.row.status not in ("entered-in-error", "refuted")]
+        return _lines("table:conditions", lines, tables) if lines else None
+    return None
+
+
+def _say(question: Question, key: str, **values: str) -> str:
+    return _WORDS[question.language][key].format(**values)
+
+
+def _row(cited: Cited, tables: Tables, origin: str) -> Evidence:
+    return from_row(cited, tables.patient_shard, origin)
+
+
+def medication_evidence(medication: Medication, tables: Tables) -> Evidence:
+    """A medication's line with its classes, which the record itself does not tell."""
+    line = medication.cited.quote.rstrip(". ")
+    text = f"{line}. {medication.drug.capitalize()} is: {', '.join(medication.classes)}." if medication.classes else f"{line}."
+    return from_row(medication.cited, tables.patient_shard, "medications", text)
+
+
+def _lines(route: str, rows: Sequence[Cited], tables: Tables) -> TableAnswer:
+    return TableAnswer(route, tuple(Statement(c.quote, (_row(c, tables, route),)) for c in rows))
+
+
+def _list(question: Question, tables: Tables) -> TableAnswer | None:
+    active = [m.cited for m in tables.record.active()]
+    return _lines("table:medications", active, tables) if active else None
+
+
+def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswer:
+    statements: list[Statement] = []
+    for lab in labs:
+        rows = tables.record.lab(lab, tables.lexicon)
+        rows = rows if question.intents & {"trend"} else rows[:1]
+        statements += [Statement(c.quote, (_row(c, tables, "table:labs"),)) for c in rows]
+        if not rows and len(labs) > 1:
+            statements.append(Statement(_say(question, "no_lab", name=lab), ()))
+    if not any(s.evidence for s in statements):
+        # Vital signs and results often stand only in the notes: let retrieval look before refusing.
+        return TableAnswer("table:labs", refusal=_say(question, "no_lab", name=", ".join(labs)))
+    return TableAnswer("table:labs", tuple(statements))
+
+
+def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    rows = [c for c in tables.record.allergies if c.row.status != "entered-in-error"]
+    if not names:
+        return _lines("table:allergies", rows, tables) if rows else None
+    found = [c for c in rows if any(_is_about(c, name, tables.lexicon) for name in names)]
+    if found:
+        return _lines("table:allergies", found, tables)
+    if not rows:
+        return None
+    text = _say(question, "no_allergy", name=", ".join(names))
+    known = " ".join(c.quote for c in rows)
+    return TableAnswer(
+        "table:allergies", (Statement(f"{text} {known}", tuple(_row(c, tables, "table:allergies") for c in rows)),)
+    )
+
+
+def _is_about(cited: Cited, name: str, lexicon: Lexicon) -> bool:
+    """Whether an allergy line names the drug, its class, or (for a class asked) a drug of it."""
+    named = {m.name for m in lexicon.find(cited.row.name)}
+    return name in named or bool(named & set(lexicon.classes_of(name))) or any(name in lexicon.classes_of(n) for n in named)
+
+
+def _medication(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    statements: list[Statement] = []
+    for name in names:
+        found = tables.record.of(name)
+        if not found:
+            return None
+        active = [m for m in found if m.is_active]
+        asks_whether = bool(question.intents & {"status"}) and not question.intents & {"dose", "when"}
+        for i, m in enumerate(active or found):
+            key = ("yes" if active else "no") if asks_whether and i == 0 else "line"
+            statements.append(Statement(_say(question, key, line=m.cited.quote), (medication_evidence(m, tables),)))
+    return TableAnswer("table:medications", tuple(statements))
+
+
+def _interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
+    record, lexicon = tables.record, tables.lexicon
+    active = list(dict.fromkeys(m.drug for m in record.active()))
+    of_class = [m.drug for c in classes for m in record.of(c) if m.is_active]
+    focus = list(dict.fromkeys([*drugs, *of_class]))
+    if classes and not drugs and not of_class:
+        return _no_active(question, tables, classes)
+    if not focus:
+        focus = active
+    against = [d for d in active if d not in drugs] if len(drugs) < 2 else [*drugs]
+    pairs = check(focus, against, tables.interactions, lexicon)
+    if not pairs:
+        return _no_pair(question, tables, focus, against)
+    statements = tuple(_pair_statement(question, tables, p) for p in pairs)
+    evidence = list(dict.fromkeys(e for s in statements for e in s.evidence))
+    stopped = [m for c in classes for m in record.of(c) if not m.is_active]
+    evidence += [medication_evidence(m, tables) for m in stopped]
+    return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=True)
+
+
+def _pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
+    row = pair.interaction
+    text = _say(
+        question, "pair", first=pair.first.capitalize(), second=pair.second, severity=row.severity,
+        effect=row.effect.strip(), management=row.management.strip(),
+    )  # fmt: skip
+    taken = [m for d in (pair.first, pair.second) for m in tables.record.of(d) if m.is_active]
+    lines = [medication_evidence(m, tables) for m in taken]
+    return Statement(text, (*lines, from_row(pair.cited, tables.shared_shard, "interactions")))
+
+
+def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer:
+    """No active drug of the class asked about: say so, with what was stopped, citing the medication lines."""
+    past = [m for c in classes for m in tables.record.of(c)]
+    text = _say(question, "no_class", name=" / ".join(classes))
+    lines = past or tables.record.active()
+    statement = Statement(" ".join([text, *(m.cited.quote for m in past)]), tuple(medication_evidence(m, tables) for m in lines))
+    return TableAnswer("table:interactions", (statement,))
+
+
+def _no_pair(question: Question, tables: Tables, focus: Sequence[str], against: Sequence[str]) -> TableAnswer | None:
+    known = [m for m in tables.record.active() if m.drug in {*focus, *against}]
+    unknown = [d for d in focus if not tables.lexicon.classes_of(d)]
+    if unknown or not known:
+        return None
+    others = ", ".join(d for d in against if d not in focus) or _say(question, "none")
+    text = _say(question, "no_pair", first=", ".join(focus), others=others)
+    return TableAnswer("table:interactions", (Statement(text, tuple(medication_evidence(m, tables) for m in known)),))
+
+
+def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
+    """Lines of the record and the monographs that bear on the names in a question that needs reading."""
+    record = tables.record
+    names = question.named("drug", "unknown-drug", "class")
+    found = [medication_evidence(m, tables) for n in names for m in record.of(n)]
+    if "interaction" in question.intents:
+        focus = [n for n in question.named("drug", "unknown-drug")] + [
+            m.drug for n in question.named("class") for m in record.of(n) if m.is_active
+        ]
+        pairs = check(focus, [m.drug for m in record.active()], tables.interactions, tables.lexicon)
+        found += [e for p in pairs[:4] for e in _pair_statement(question, tables, p).evidence]
+    for lab in question.named("lab"):
+        found += [_row(c, tables, "labs") for c in record.lab(lab, tables.lexicon)[:6]]
+    if "allergy" in question.intents:
+        found += [_row(c, tables, "allergies") for c in record.allergies]
+    return list(dict.fromkeys(found))
