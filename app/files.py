@@ -10,7 +10,11 @@ from typing import BinaryIO
 
 def private_dir(path: Path) -> Path:
     """Make `path` and its parents, the new ones readable by this user only."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.is_dir():
+        # mkdir(parents=True) would give the parents the umask's mode.
+        if path.parent != path:
+            private_dir(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 

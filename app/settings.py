@@ -10,7 +10,6 @@ from typing import Any
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
-
 from ragq.errors import UsageError
 
 PREFIX = "RAGQ_"
@@ -37,7 +36,7 @@ class Settings(BaseModel):
     shared: tuple[str, ...] = Field(("default",), description="shared shards that every question may read")
     top_k: int = Field(8, ge=1, le=100, description="evidence items put in front of the model")
     candidates: int = Field(80, ge=1, le=1000, description="chunks recalled before distilling")
-    context_tokens: int = Field(1100, ge=100, description="budget for the evidence, in the generator's tokens")
+    context_tokens: int = Field(320, ge=60, description="budget for the evidence, in the generator's tokens")
     n_ctx: int = Field(4096, ge=512, description="context window asked of the engine")
     max_tokens: int = Field(160, ge=1, le=4096, description="longest answer")
     temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 is greedy")
@@ -84,8 +83,13 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
 
     Raises UsageError naming the file, variable or flag with the unknown key or the bad value.
     """
+    return load_with_origin(flags)[0]
+
+
+def load_with_origin(flags: Mapping[str, Any] | None = None) -> tuple[Settings, dict[str, str]]:
+    """`load`, and for each setting that is not the default where it comes from: the file, `environment` or `flag`."""
     values: dict[str, Any] = {"home": default_home()}
-    origin: dict[str, str] = {}
+    origin: dict[str, str] = {"home": "environment"} if os.environ.get("RAGQ_HOME") else {}
     for where, layer in (
         (str(config_file()), _from_file(config_file())),
         ("environment", _from_environment(os.environ)),
@@ -93,11 +97,13 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
     ):
         for key, value in layer.items():
             values[key], origin[key] = value, where
-    values["home"] = Path(values["home"]).expanduser().absolute()
     try:
-        return Settings.model_validate(values)
+        values["home"] = Path(values["home"]).expanduser().absolute()
+        return Settings.model_validate(values), origin
     except ValidationError as error:
         raise UsageError(_explain(error, origin)) from None
+    except TypeError:
+        raise UsageError(f"{origin['home']}: home: expected a path (found {values['home']!r})") from None
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -112,7 +118,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 # Variables with the prefix that are not settings.
-_RESERVED = {"RAGQ_HOME", "RAGQ_CONFIG", "RAGQ_SLOW"}
+_RESERVED = {"RAGQ_HOME", "RAGQ_CONFIG", "RAGQ_SLOW", "RAGQ_DEBUG"}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -26,8 +26,8 @@ REFUSAL_SECONDS = 3600.0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
-    key TEXT PRIMARY KEY, namespace TEXT NOT NULL, question TEXT NOT NULL, answer TEXT NOT NULL, refusal INTEGER NOT NULL,
-    checksum TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL) WITHOUT ROWID;
+    key TEXT PRIMARY KEY, namespace TEXT NOT NULL, question TEXT NOT NULL, answer TEXT NOT NULL,
+    refusal INTEGER NOT NULL, checksum TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS answers_namespace ON answers (namespace);
 """
 
@@ -51,6 +51,7 @@ class AnswerCache:
         db = sqlite3.connect(self.path, timeout=5)
         try:
             db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA secure_delete = ON")
             db.executescript(_SCHEMA)
             with db:
                 yield db
@@ -65,7 +66,9 @@ class AnswerCache:
         try:
             with self._open() as db:
                 digest = _digest(key, question)
-                row = db.execute("SELECT answer, refusal, checksum, made FROM answers WHERE key = ?", (digest,)).fetchone()
+                row = db.execute(
+                    "SELECT answer, refusal, checksum, made FROM answers WHERE key = ?", (digest,)
+                ).fetchone()
                 if row is None:
                     return None
                 answer, refusal, checksum, made = row
@@ -83,12 +86,22 @@ class AnswerCache:
         """Keep an answer; a full or damaged disk loses the entry, never the answer."""
         digest = _digest(key, question)
         text = json.dumps(answer, ensure_ascii=False)
-        row = (digest, namespace, question, text, answer.get("refusal") is not None, _checksum(digest, text), time.time(), time.time())
+        row = (
+            digest,
+            namespace,
+            question,
+            text,
+            answer.get("refusal") is not None,
+            _checksum(digest, text),
+            time.time(),
+            time.time(),
+        )
         try:
             with self._open() as db:
                 db.execute("INSERT OR REPLACE INTO answers VALUES (?,?,?,?,?,?,?,?)", row)
                 db.execute(
-                    "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY used DESC LIMIT -1 OFFSET ?)", (MAX_ENTRIES,)
+                    "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY used DESC LIMIT -1 OFFSET ?)",
+                    (MAX_ENTRIES,),
                 )
         except (sqlite3.DatabaseError, OSError):
             self._set_aside()

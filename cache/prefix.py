@@ -60,7 +60,7 @@ class PrefixCache:
         return True
 
     def store(self, engine: StateEngine, tokens: Sequence[int]) -> int:
-        """Keep the engine's state, which must be that of exactly `tokens`; returns the bytes written, 0 if it is not."""
+        """Keep the engine's state, which must be that of exactly `tokens`; returns the bytes written, else 0."""
         held, state = engine.save_state()
         if held != list(tokens) or len(state) > self.budget:
             return 0
@@ -78,7 +78,9 @@ class PrefixCache:
 
     def _shrink(self, keep: Path) -> None:
         """Delete the least recently used states until the budget holds."""
-        files = sorted(((p.stat().st_mtime, p.stat().st_size, p) for p in self.folder.glob(f"*/*{SUFFIX}")), key=lambda x: x[0])
+        files = sorted(
+            ((p.stat().st_mtime, p.stat().st_size, p) for p in self.folder.glob(f"*/*{SUFFIX}")), key=lambda x: x[0]
+        )
         total = sum(size for _, size, _ in files)
         for _, size, path in files:
             if total <= self.budget:
@@ -111,6 +113,24 @@ def _verified(data: bytes, fingerprint: str, tokens: Sequence[int]) -> bytes | N
     except (ValueError, UnicodeDecodeError):
         return None
     state = body[4 + length :]
-    if header.get("fingerprint") != fingerprint or header.get("tokens") != list(tokens) or header.get("bytes") != len(state):
+    if (
+        header.get("fingerprint") != fingerprint
+        or header.get("tokens") != list(tokens)
+        or header.get("bytes") != len(state)
+    ):
         return None
     return state
+
+
+def usage(folder: Path) -> tuple[int, int]:
+    """States of all namespaces below `folder`: how many, and their bytes."""
+    sizes = [path.stat().st_size for path in folder.glob(f"*/*{SUFFIX}")]
+    return len(sizes), sum(sizes)
+
+
+def wipe_all(folder: Path) -> int:
+    """Delete the states of every namespace, also of patients who have no index any more; returns how many."""
+    files = [path for path in folder.glob("*/*") if path.is_file()]
+    for path in files:
+        path.unlink(missing_ok=True)
+    return len(files)

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
 from ragq.index.boundary import line_ends, sentence_ends
 from ragq.index.embed import Embedder
 from ragq.index.fusion import z_scores
 from ragq.index.hit import Hit
 from ragq.index.tokenizer import tokenize
 
-# A sentence's own score counts this much beside its chunk's.
+# A chunk's score counts this much beside a sentence's own two.
 CHUNK_WEIGHT = 0.3
+# With a patient's question, what stands in the patient's own record comes first unless it is clearly further off.
+OWN_BONUS = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def compress(
     count: Callable[[str], int],
     budget: int,
 ) -> list[Excerpt]:
-    """The best sentences of `hits` within `budget` tokens as `count` counts them, in the order of the hits.
+    """The best sentences of `hits` within `budget` tokens as `count` counts them, the best excerpt first.
 
     A sentence scores by its cosine with the question and by the weighted question terms it holds, both z-scored
     over all sentences, plus a share of its chunk's score. Neighbours that are both kept become one excerpt.
@@ -60,10 +61,14 @@ def compress(
     if not spans:
         return []
     texts = [h.chunk.text[a:b].strip() for h, _, a, b in spans]
-    cosines = embedder.encode([_with_heading(h, t) for (h, _, _, _), t in zip(spans, texts, strict=True)]) @ query_vector
+    cosines = (
+        embedder.encode([_with_heading(h, t) for (h, _, _, _), t in zip(spans, texts, strict=True)]) @ query_vector
+    )
     lexical = np.array([_overlap(t, terms) for t in texts], dtype=np.float32)
     chunk = np.array([h.score for h, _, _, _ in spans], dtype=np.float32)
-    scores = z_scores(cosines) + z_scores(lexical) + CHUNK_WEIGHT * z_scores(chunk)
+    own = np.array([not h.chunk.shard.startswith("shared:") for h, _, _, _ in spans], dtype=np.float32)
+    scores = z_scores(cosines) + z_scores(lexical) + CHUNK_WEIGHT * z_scores(chunk) + OWN_BONUS * own
+    scores = scores - 10.0 * _repeats(texts)
     kept: set[int] = set()
     left = budget
     for i in np.argsort(-scores, kind="stable"):
@@ -73,7 +78,18 @@ def compress(
             left -= cost
         elif left < 24:
             break
-    return _runs([(spans[i], float(scores[i])) for i in sorted(kept)])
+    return sorted(_runs([(spans[i], float(scores[i])) for i in sorted(kept)]), key=lambda e: -e.score)
+
+
+def _repeats(texts: Sequence[str]) -> NDArray[np.float32]:
+    """1 where the same words stood before, else 0."""
+    seen: set[str] = set()
+    out = np.zeros(len(texts), dtype=np.float32)
+    for i, text in enumerate(texts):
+        words = " ".join(tokenize(text))
+        out[i] = words in seen
+        seen.add(words)
+    return out
 
 
 def _with_heading(hit: Hit, text: str) -> str:

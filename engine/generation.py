@@ -11,7 +11,8 @@ FinishReason = Literal["stop", "length", "cancelled"]
 @dataclass(frozen=True, slots=True)
 class Generation:
     """`prompt_tokens` were in the prompt, `cached_tokens` of them were already in the KV cache;
-    `prefill_ms` covers the rest, `ttft_ms` runs from the call to the first token, `decode_ms` from there on."""
+    `prefill_ms` covers the rest, `ttft_ms` runs from the call to the first token, `decode_ms` from there on.
+    """
 
     text: str
     tokens: tuple[int, ...]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from ragq.engine.generation import FinishReason, Generation
 from ragq.engine.sampling import Sampler, Sampling
 from ragq.errors import DoesNotFitError, ModelError
@@ -339,5 +338,3 @@ def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
         if a[i] != b[i]:
             return i
     return n
-
-

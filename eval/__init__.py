@@ -1,0 +1,1 @@
+"""Evaluation: suites that score the pipeline, and their reports."""

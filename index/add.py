@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +11,10 @@ from ragq.index.chunk import Chunk
 from ragq.index.chunker import chunk
 from ragq.index.document import Document
 from ragq.index.embed import Embedder, Offsets
-from ragq.index.load import load, supported
+from ragq.index.load import digest, load, supported
+from ragq.index.lock import writing
 from ragq.index.segment import write
-from ragq.index.store import Shard, create_shard, writing
+from ragq.index.store import Shard, create_shard
 
 MAX_CHUNK_TOKENS = 256
 # Chunks gathered before they are embedded together; a kill loses at most these.
@@ -25,7 +25,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class AddReport:
-    """What became of each file, by name; `failed` holds (path, reason)."""
+    """What became of each file, by name; `failed` holds (path, reason), `warnings` (name, what was left out of it)."""
 
     shard: str
     added: list[str] = field(default_factory=list)
@@ -34,7 +34,14 @@ class AddReport:
     removed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
     chunks: int = 0
+
+    def include(self, other: AddReport) -> None:
+        """Take in what another run over the same shard reported."""
+        for name in ("added", "updated", "unchanged", "removed", "skipped", "failed", "warnings"):
+            getattr(self, name).extend(getattr(other, name))
+        self.chunks += other.chunks
 
 
 def add(
@@ -43,14 +50,15 @@ def add(
     """Bring the shard `owner` in line with the file or folder at `path`.
 
     A file that cannot be read is reported and the rest is indexed; what an earlier run indexed of a broken file
-    stays. Raises UsageError when `path` does not exist or the shard was made with another embedder.
+    stays. The embedder is not used when nothing changed. Raises UsageError when `path` does not exist or the shard
+    was made with another embedder.
     """
     root = path.expanduser().absolute()
     if not root.exists():
         raise UsageError(f"{path}: no such file or folder")
     report = AddReport(owner)
     with writing(index_dir, owner):
-        shard = create_shard(index_dir, owner, embedder.name, embedder.dimension)
+        shard = create_shard(index_dir, owner, embedder.name, lambda: embedder.dimension)
         try:
             before = shard.revision()
             _bring_in_line(shard, root, embedder, offsets, report, progress)
@@ -65,7 +73,8 @@ def _bring_in_line(
     shard: Shard, root: Path, embedder: Embedder, offsets: Offsets, report: AddReport, progress: Progress | None
 ) -> None:
     known = shard.sources()
-    names = {name: source for source, (name, _, _) in known.items()}
+    # A name whose file is gone is free again: the same file in its new place takes it over.
+    names = {name: source for source, (name, _, _) in known.items() if Path(source).exists()}
     files = list(_files(root, report))
     waiting: list[tuple[Document, list[Chunk]]] = []
     for done, file in enumerate(files):
@@ -73,35 +82,45 @@ def _bring_in_line(
             progress(file.name, done, len(files))
         name = _name(file, root, names)
         names[name] = str(file)
-        try:
-            digest = digest_of(file)
-            if str(file) in known and known[str(file)][1] == digest:
-                report.unchanged.append(name)
-                continue
-            pieces = [(d, chunk(d, offsets, MAX_CHUNK_TOKENS)) for d in load(file, name)]
-        except LoadError as error:
-            report.failed.append((str(file), error.reason))
-            continue
-        except OSError as error:
-            report.failed.append((str(file), error.strerror or str(error)))
-            continue
-        (report.updated if str(file) in known else report.added).append(name)
-        waiting += pieces
+        waiting += _read(file, name, known, offsets, report)
         if sum(len(c) for _, c in waiting) >= EMBED_BATCH:
             _store(shard, root, waiting, embedder, report)
     _store(shard, root, waiting, embedder, report)
     present = {str(f) for f in files}
+    remaining = shard.sources()
     for source, (name, _, added_from) in known.items():
-        if added_from == str(root) and source not in present and shard.remove(name):
+        if added_from == str(root) and source not in present and source in remaining and shard.remove(name):
             report.removed.append(name)
     if progress:
         progress("", len(files), len(files))
+
+
+def _read(
+    file: Path, name: str, known: dict[str, tuple[str, str, str]], offsets: Offsets, report: AddReport
+) -> list[tuple[Document, list[Chunk]]]:
+    """The documents of one file cut into chunks; none when it is unchanged or broken, which goes into the report."""
+    try:
+        if str(file) in known and known[str(file)][1] == digest(file.read_bytes()):
+            report.unchanged.append(name)
+            return []
+        documents = [(d, chunk(d, offsets, MAX_CHUNK_TOKENS)) for d in load(file, name)]
+    except LoadError as error:
+        report.failed.append((str(file), error.reason))
+        return []
+    except OSError as error:
+        report.failed.append((str(file), error.strerror or str(error)))
+        return []
+    (report.updated if str(file) in known else report.added).append(name)
+    report.warnings += [(name, warning) for document, _ in documents for warning in document.warnings]
+    return documents
 
 
 def _store(
     shard: Shard, root: Path, waiting: list[tuple[Document, list[Chunk]]], embedder: Embedder, report: AddReport
 ) -> None:
     """Embed what is waiting in one go, then write document by document."""
+    if not waiting:
+        return
     vectors = embedder.encode([c.indexed_text for _, chunks in waiting for c in chunks])
     at = 0
     for document, chunks in waiting:
@@ -131,17 +150,15 @@ def _files(root: Path, report: AddReport) -> Iterator[Path]:
 
 
 def _name(file: Path, root: Path, names: dict[str, str]) -> str:
-    """Path below the root; where another source has that name already, with as many parent folders as tell them apart."""
+    """Path below the root; where another source has that name, with as many parent folders as tell them apart."""
     name = file.name if file == root else file.relative_to(root).as_posix()
-    parents = [p.name for p in (file.parent, *file.parent.parents)] if file == root else [p.name for p in (root, *root.parents)]
+    parents = (
+        [p.name for p in (file.parent, *file.parent.parents)]
+        if file == root
+        else [p.name for p in (root, *root.parents)]
+    )
     for parent in parents:
         if names.get(name, str(file)) == str(file):
             break
         name = f"{parent}/{name}"
     return name
-
-
-def digest_of(path: Path) -> str:
-    """blake2b of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-
 from ragq.files import write_atomic
 
 K1, B = 1.5, 0.75
@@ -26,7 +25,8 @@ def idf(n: int, df: int) -> float:
 @dataclass(frozen=True, slots=True)
 class BM25:
     """Postings of `n` chunks. Term t owns rows `pointers[t]:pointers[t + 1]` of `chunks` (positions 0…n-1) and
-    of `weights`, the part of the score that does not depend on other shards: tf·(k1+1) / (tf + k1·(1-b+b·dl/avgdl))."""
+    of `weights`, the part of the score that does not depend on other shards: tf·(k1+1) / (tf + k1·(1-b+b·dl/avgdl)).
+    """
 
     n: int
     vocabulary: Mapping[str, int]

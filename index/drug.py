@@ -11,7 +11,8 @@ Severity = Literal["contraindicated", "major", "moderate", "minor"]
 @dataclass(frozen=True, slots=True)
 class Drug:
     """`name` is the INN in lower case; `aliases` are brands, synonyms and names in other languages;
-    `classes` are in the monograph's order; `class_aliases` are classes in other languages."""
+    `classes` are in the monograph's order; `class_aliases` are classes in other languages.
+    """
 
     name: str
     classes: tuple[str, ...] = ()
@@ -22,7 +23,8 @@ class Drug:
 @dataclass(frozen=True, slots=True)
 class Interaction:
     """One bullet of a monograph's interaction section. `partner` is a drug or a class;
-    `start` and `end` (chars) are the span of the bullet in `Document.text`."""
+    `start` and `end` (chars) are the span of the bullet in `Document.text`.
+    """
 
     drug: str
     partner: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
 from ragq.errors import MissingError, ModelError
 
 Vectors = NDArray[np.float32]
@@ -18,8 +18,10 @@ Offsets = Callable[[str], list[tuple[int, int]]]
 class Embedder(Protocol):
     """Turns texts into unit vectors; `name` and `dimension` are stored with every index."""
 
-    name: str
-    dimension: int
+    @property
+    def name(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of shape (len(texts), dimension), float32; a text beyond the model's window is cut."""
@@ -31,7 +33,9 @@ class SentenceTransformerEmbedder:
 
     def __init__(self, model: str | Path, name: str) -> None:
         from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()  # the bar of its weights would stand on stderr of every `index add`
         try:
             self._model = SentenceTransformer(str(model), device="cpu", local_files_only=Path(model).exists())
         except (OSError, ValueError) as error:
@@ -82,6 +86,21 @@ class OnnxEmbedder:
                 hidden = (hidden * weight).sum(1) / np.maximum(weight.sum(1), 1e-9)
             out[rows] = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), 1e-12)
         return out
+
+
+class LazyEmbedder:
+    """An embedder by name that is opened by its first use, so that a run which embeds nothing loads no model."""
+
+    def __init__(self, name: str, opened: Callable[[], Embedder]) -> None:
+        self.name = name
+        self._open = cache(opened)
+
+    @property
+    def dimension(self) -> int:
+        return self._open().dimension
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        return self._open().encode(texts)
 
 
 def open_embedder(model: str | Path, name: str) -> Embedder:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
 from ragq.index.bm25 import idf
 from ragq.index.fusion import fuse
 from ragq.index.hit import Hit
@@ -42,7 +41,9 @@ def make_query(question: str, lexicon: Lexicon) -> Query:
     terms = dict.fromkeys(tokenize(question), 1.0)
     expansions: dict[str, tuple[str, ...]] = {}
     for mention in lexicon.find(question):
-        names = [n for n in lexicon.names(mention.kind, mention.name) if n != question[mention.start : mention.end].lower()]
+        names = [
+            n for n in lexicon.names(mention.kind, mention.name) if n != question[mention.start : mention.end].lower()
+        ]
         if names:
             expansions[question[mention.start : mention.end]] = tuple(names)
         for name in names:

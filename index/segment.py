@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from ragq.files import private_dir, sync_dir, write_atomic
 from ragq.index.bm25 import BM25
 from ragq.index.store import Shard
@@ -67,7 +65,9 @@ def write(shard: Shard) -> None:
     """Build and keep the structures of the shard's present revision; older ones are removed."""
     revision = shard.revision()
     segment = build(shard)
-    folder = private_dir(shard.folder / f"segment.{revision}.partial")
+    folder = shard.folder / f"segment.{revision}.partial"
+    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+    private_dir(folder)
     segment.bm25.save(folder)
     for name, array in (("rowids", segment.rowids), ("vectors", segment.vectors)):
         write_atomic(folder / f"{name}.npy", lambda file, array=array: np.save(file, array))  # type: ignore[misc]

@@ -10,7 +10,9 @@ from typing import Literal
 from ragq.index.lexicon import Lexicon
 from ragq.index.tokenizer import fold, number, unit
 
-SpanKind = Literal["number", "date", "frequency", "negation", "direction", "drug", "class", "lab", "laterality", "relative"]
+SpanKind = Literal[
+    "number", "date", "frequency", "negation", "direction", "drug", "class", "lab", "laterality", "relative"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +114,31 @@ def protected(text: str, lexicon: Lexicon) -> list[Span]:
         taken += [s for s in found if free(s)]
     for kind, pattern in (("negation", _NEGATION), ("direction", _DIRECTION), ("laterality", _LATERALITY)):
         taken += [Span(m.start(), m.end(), kind, str(m.lastgroup)) for m in pattern.finditer(text)]  # type: ignore[arg-type]
-    taken += [Span(m.start(), m.end(), "relative", "relative") for m in _RELATIVE.finditer(text)]
-    taken += [Span(m.start(), m.end(), "lab", fold(m.group())) for m in _CODE.finditer(text) if free(Span(*m.span(), "lab", ""))]
+    taken += [Span(m.start(), m.end(), "relative", _relation(m)) for m in _RELATIVE.finditer(text)]
+    taken += [
+        Span(m.start(), m.end(), "lab", fold(m.group()))
+        for m in _CODE.finditer(text)
+        if free(Span(*m.span(), "lab", ""))
+    ]
     for mention in lexicon.find(text):
         if mention.kind != "condition":
             kind: SpanKind = "drug" if mention.kind == "unknown-drug" else mention.kind  # type: ignore[assignment]
             taken.append(Span(mention.start, mention.end, kind, mention.name))
     return sorted(taken, key=lambda s: (s.start, s.end))
+
+
+_RELATIONS = {
+    "madre": "mother", "padre": "father", "hermano": "brother", "hermana": "sister", "hijo": "son", "hija": "daughter",
+    "esposo": "husband", "esposa": "wife", "tio": "uncle", "tia": "aunt", "abuelo": "grandfather", "abuela": "grandmother",
+    "primo": "cousin", "prima": "cousin",
+}  # fmt: skip
+
+
+def _relation(match: re.Match[str]) -> str:
+    if match["family"]:
+        return "family"
+    who = fold(match["who"]).removesuffix("s") if match["who"] else ""
+    return _RELATIONS.get(who, who)
 
 
 def _numbers(text: str) -> Iterator[Span]:

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-
 from ragq.errors import MissingError, RagqError, UsageError
 from ragq.files import private_dir
 from ragq.index import tokenizer
@@ -29,30 +24,10 @@ from ragq.index.chunk import Chunk
 from ragq.index.document import Document
 from ragq.index.drug import Drug, Interaction
 from ragq.index.fact import Fact
+from ragq.index.schema import FORMAT, initialise
 
-FORMAT = "1"
-LOCK_SECONDS = 30.0
-
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE documents (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL UNIQUE, root TEXT NOT NULL,
-    digest TEXT NOT NULL, media TEXT NOT NULL, title TEXT NOT NULL, date TEXT, text TEXT NOT NULL,
-    added TEXT NOT NULL DEFAULT (datetime('now')));
-CREATE TABLE chunks (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
-    ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, n_tokens INTEGER NOT NULL,
-    heading TEXT NOT NULL, page INTEGER, vector BLOB NOT NULL, UNIQUE (document, ordinal));
-CREATE TABLE facts (
-    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, kind TEXT, name TEXT, status TEXT,
-    start INTEGER, end INTEGER, since TEXT, until TEXT, value TEXT, unit TEXT, dose TEXT, reason TEXT, resource TEXT);
-CREATE TABLE drugs (
-    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, name TEXT, classes TEXT, aliases TEXT, class_aliases TEXT);
-CREATE TABLE interactions (
-    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, drug TEXT, partner TEXT, severity TEXT,
-    effect TEXT, management TEXT, start INTEGER, end INTEGER);
-CREATE INDEX chunks_document ON chunks (document);
-"""
+# Other processes write for a moment only, document by document.
+BUSY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +45,11 @@ class Shard:
     def __init__(self, folder: Path, owner: str) -> None:
         self.folder = folder
         self.owner = owner
-        self._db = sqlite3.connect(folder / "shard.db", check_same_thread=False, timeout=LOCK_SECONDS)
+        self._db = sqlite3.connect(folder / "shard.db", check_same_thread=False, timeout=BUSY_SECONDS)
         self._db.execute("PRAGMA foreign_keys = ON")
         self._db.execute("PRAGMA synchronous = FULL")
+        # What is removed of a patient's record must not stay readable in free pages of the file.
+        self._db.execute("PRAGMA secure_delete = ON")
 
     @property
     def name(self) -> str:
@@ -110,19 +87,27 @@ class Shard:
             )  # fmt: skip
             key = cursor.lastrowid
             db.executemany(
-                "INSERT INTO chunks (document, ordinal, start, end, n_tokens, heading, page, vector) VALUES (?,?,?,?,?,?,?,?)",
+                "INSERT INTO chunks (document, ordinal, start, end, n_tokens, heading, page, vector)"
+                " VALUES (?,?,?,?,?,?,?,?)",
                 [
                     (key, c.ordinal, c.start, c.end, c.n_tokens, json.dumps(c.heading, ensure_ascii=False), c.page,
                      vector.astype("<f4").tobytes())
                     for c, vector in zip(chunks, vectors, strict=True)
                 ],
             )  # fmt: skip
-            db.executemany(f"INSERT INTO facts VALUES (?{',?' * len(fields(Fact))})", [(key, *astuple(f)) for f in document.facts])
+            db.executemany(
+                f"INSERT INTO facts VALUES (?{',?' * len(fields(Fact))})", [(key, *astuple(f)) for f in document.facts]
+            )
             db.executemany(
                 "INSERT INTO drugs VALUES (?,?,?,?,?)",
-                [(key, d.name, *(json.dumps(x, ensure_ascii=False) for x in (d.classes, d.aliases, d.class_aliases))) for d in document.drugs],
+                [
+                    (key, d.name, *(json.dumps(x, ensure_ascii=False) for x in (d.classes, d.aliases, d.class_aliases)))
+                    for d in document.drugs
+                ],
             )
-            db.executemany("INSERT INTO interactions VALUES (?,?,?,?,?,?,?,?)", [(key, *astuple(i)) for i in document.interactions])
+            db.executemany(
+                "INSERT INTO interactions VALUES (?,?,?,?,?,?,?,?)", [(key, *astuple(i)) for i in document.interactions]
+            )
             self._advance(db)
 
     def remove(self, name: str) -> bool:
@@ -138,7 +123,7 @@ class Shard:
         db.execute("UPDATE meta SET value = value + 1 WHERE key = 'revision'")
 
     def sources(self) -> dict[str, tuple[str, str, str]]:
-        """source → (name, digest, root) of every document."""
+        """Source → (name, digest, root) of every document."""
         return {s: (n, d, r) for s, n, d, r in self._db.execute("SELECT source, name, digest, root FROM documents")}
 
     def documents(self) -> list[dict[str, Any]]:
@@ -174,7 +159,9 @@ class Shard:
 
     def _chunk(self, row: Sequence[Any]) -> Chunk:
         rowid, document, ordinal, text, start, end, n_tokens, heading, page, date = row
-        return Chunk(document, ordinal, text, start, end, n_tokens, tuple(json.loads(heading)), page, date, self.owner, rowid)
+        return Chunk(
+            document, ordinal, text, start, end, n_tokens, tuple(json.loads(heading)), page, date, self.owner, rowid
+        )
 
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """All rowids, shape (n,), and their unit vectors, shape (n, dimension), in rowid order."""
@@ -185,7 +172,9 @@ class Shard:
 
     def facts(self) -> list[Cited]:
         """Every structured fact with its line."""
-        return self._cited("facts", "kind, t.name, status, t.start, t.end, since, until, value, unit, dose, reason, resource", Fact)
+        return self._cited(
+            "facts", "kind, t.name, status, t.start, t.end, since, until, value, unit, dose, reason, resource", Fact
+        )
 
     def interactions(self) -> list[Cited]:
         """Every interaction listed in this shard's monographs with its line."""
@@ -196,7 +185,7 @@ class Shard:
         rows = self._db.execute("SELECT name, classes, aliases, class_aliases FROM drugs ORDER BY name")
         return [Drug(name, *(tuple(json.loads(x)) for x in lists)) for name, *lists in rows]
 
-    def _cited(self, table: str, columns: str, kind: Any) -> list[Cited]:
+    def _cited(self, table: str, columns: str, kind: type[Any]) -> list[Cited]:
         rows = self._db.execute(
             f"SELECT {columns}, d.name, substr(d.text, t.start + 1, t.end - t.start)"
             f" FROM {table} t JOIN documents d ON d.id = t.document ORDER BY t.rowid"
@@ -206,13 +195,22 @@ class Shard:
     def stats(self) -> dict[str, Any]:
         """Counts and what the shard was made with."""
         meta = self.meta()
-        counts = {t: self._db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("documents", "chunks", "facts", "interactions")}
+        counts = {
+            t: self._db.execute(f"SELECT count(*) FROM {t}").fetchone()[0]
+            for t in ("documents", "chunks", "facts", "interactions")
+        }
         size = sum(p.stat().st_size for p in self.folder.rglob("*") if p.is_file())
-        return {"shard": self.owner, **counts, "bytes": size, "embedder": meta["embedder"], "revision": int(meta["revision"])}
+        return {
+            "shard": self.owner,
+            **counts,
+            "bytes": size,
+            "embedder": meta["embedder"],
+            "revision": int(meta["revision"]),
+        }
 
 
 def shard_folder(index_dir: Path, owner: str) -> Path:
-    """Folder of a shard. The owner is `patient:ID` or `shared:NAME`; the name in the path is readable, the hash decides."""
+    """Folder of a shard. The owner is `patient:ID` or `shared:NAME`; the name is there to be read, the hash decides."""
     kind, _, name = owner.partition(":")
     if kind not in ("patient", "shared") or not name or len(name) > 256 or not name.isprintable():
         raise UsageError(f"{name!r} cannot name a {kind}: expected 1 to 256 printable characters")
@@ -221,18 +219,21 @@ def shard_folder(index_dir: Path, owner: str) -> Path:
 
 
 def open_shard(index_dir: Path, owner: str) -> Shard:
-    """Open an existing shard; raises MissingError when there is none, RagqError when it is damaged or not that owner's."""
+    """Open an existing shard. Raises MissingError when there is none, RagqError for a damaged or another owner's."""
     folder = shard_folder(index_dir, owner)
     kind, _, name = owner.partition(":")
     if not (folder / "shard.db").is_file():
-        flag = f"--patient {name}" if kind == "patient" else f"--shared {name}" if name != "default" else "--shared"
+        flag = (
+            f"--patient {name}" if kind == "patient" else "--shared" + ("" if name == "default" else f" --name {name}")
+        )
         raise MissingError(f"no index for {kind} {name!r}; add documents with `ragq index add PATH {flag}`")
-    shard = Shard(folder, owner)
     try:
+        shard = Shard(folder, owner)
         meta = shard.meta()
     except sqlite3.DatabaseError as error:
-        shard.close()
-        raise RagqError(f"{folder / 'shard.db'}: damaged ({error}); remove it with `ragq index rm` and add again") from None
+        raise RagqError(
+            f"{folder / 'shard.db'}: damaged ({error}); remove it with `ragq index rm` and add again"
+        ) from None
     if meta.get("owner") != owner or meta.get("format") != FORMAT:
         shard.close()
         raise RagqError(
@@ -242,39 +243,26 @@ def open_shard(index_dir: Path, owner: str) -> Shard:
     return shard
 
 
-def create_shard(index_dir: Path, owner: str, embedder: str, dimension: int) -> Shard:
-    """Open the shard or make an empty one; raises UsageError when it was made with another embedder or tokenizer."""
+def create_shard(index_dir: Path, owner: str, embedder: str, dimension: Callable[[], int]) -> Shard:
+    """Open the shard or make an empty one, which alone asks for the embedder's `dimension`.
+
+    The caller holds `writing`. Raises UsageError when the shard was made with another embedder or tokenizer.
+    """
     folder = private_dir(shard_folder(index_dir, owner))
     path = folder / "shard.db"
     if not path.exists():
-        _initialise(path, owner, embedder, dimension)
+        initialise(path, owner, embedder, dimension())
     shard = open_shard(index_dir, owner)
-    wanted = {"embedder": embedder, "dimension": str(dimension), "tokenizer": tokenizer.VERSION}
+    wanted = {"embedder": embedder, "tokenizer": tokenizer.VERSION}
     meta = shard.meta()
     for key, value in wanted.items():
         if meta[key] != value:
             shard.close()
             raise UsageError(
-                f"{owner} was indexed with {key} {meta[key]}, now {value}; remove it with `ragq index rm` and add again,"
-                f" or set {key} back"
+                f"{owner} was indexed with {key} {meta[key]}, now {value}; remove it with `ragq index rm` and add"
+                f" again, or set {key} back"
             )
     return shard
-
-
-def _initialise(path: Path, owner: str, embedder: str, dimension: int) -> None:
-    """Make the database beside its place and rename it, so that a kill never leaves one without its tables."""
-    partial = path.with_name(f".new.{os.getpid()}.db")
-    partial.unlink(missing_ok=True)
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o600))
-    db = sqlite3.connect(partial)
-    db.executescript(_SCHEMA)
-    rows = {"owner": owner, "format": FORMAT, "embedder": embedder, "dimension": str(dimension),
-            "tokenizer": tokenizer.VERSION, "revision": "0", "created": secrets.token_hex(8)}  # fmt: skip
-    with db:
-        db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
-    db.execute("PRAGMA journal_mode = WAL")
-    db.close()
-    partial.replace(path)
 
 
 def owners(index_dir: Path) -> list[str]:
@@ -289,18 +277,3 @@ def owners(index_dir: Path) -> list[str]:
         finally:
             db.close()
     return sorted(found, key=lambda o: (not o.startswith("shared:"), len(o), o))
-
-
-@contextmanager
-def writing(index_dir: Path, owner: str) -> Iterator[None]:
-    """Hold the shard's write lock; waits LOCK_SECONDS, then raises RagqError saying who holds it."""
-    folder = private_dir(shard_folder(index_dir, owner))
-    holder = folder / "writer.pid"
-    try:
-        with FileLock(folder / "writer.lock", timeout=LOCK_SECONDS, mode=0o600):
-            holder.write_text(str(os.getpid()))
-            yield
-            holder.unlink(missing_ok=True)
-    except Timeout:
-        who = holder.read_text() if holder.exists() else "unknown"
-        raise RagqError(f"{owner} is being written by process {who}; try again when it has ended") from None

@@ -26,7 +26,7 @@ def fold(text: str) -> str:
     """Lower case, no accents, compatibility forms resolved, Greek letters spelled out; length may change."""
     text = unicodedata.normalize("NFKD", text.casefold().replace("µ", "μ"))
     text = "".join(c for c in text if not unicodedata.combining(c))
-    return "".join(_GREEK.get(c, c) for c in unicodedata.normalize("NFC", text))
+    return "".join(_GREEK.get(c, c) for c in unicodedata.normalize("NFC", text.casefold()))
 
 
 def number(text: str) -> str:
@@ -55,7 +55,8 @@ def singular(word: str) -> str:
 
 def tokenize(text: str) -> list[str]:
     """BM25 tokens of `text`, in order. A number with its unit gives two tokens (`5`, `5mg`), so that a
-    question with the unit prefers the chunk with the unit; a hyphenated word gives itself and its parts."""
+    question with the unit prefers the chunk with the unit; a hyphenated word gives itself and its parts.
+    """
     tokens: list[str] = []
     for match in _TOKEN.finditer(fold(text)):
         kind, found = match.lastgroup, match.group()

@@ -44,7 +44,8 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """`refusal` says why nothing could be answered, and is None otherwise; `cache` is `miss`, `hit` or `off`;
-    `timings` are in ms (`total`, `ttft`, …) and tok/s (`prefill_tok_s`, `decode_tok_s`)."""
+    `timings` are in ms (`total`, `ttft`, …) and tok/s (`prefill_tok_s`, `decode_tok_s`).
+    """
 
     question: str
     patient: str | None

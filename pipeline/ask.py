@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ragq.engine.generation import Generation
@@ -19,14 +20,15 @@ from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, content, strip_marks
 from ragq.pipeline.question import Question, language_of, read_question
 from ragq.pipeline.recall import recall
-from ragq.pipeline.refuse import nothing_supports, refusal_text, unmentioned
-from ragq.pipeline.table import Statement, TableAnswer, Tables, answer_from_tables, tool_evidence
-from ragq.pipeline.sentences import Sentences
+from ragq.pipeline.refuse import names_in, nothing_supports, refusal_text, unmentioned
+from ragq.pipeline.sentences import Sentences, bearing_numbers
 from ragq.pipeline.summary import summarise
+from ragq.pipeline.table import Statement, TableAnswer, Tables, answer_from_tables, tool_evidence
 from ragq.pipeline.trace import Trace
 from ragq.tools.record import read_record
 
 if TYPE_CHECKING:
+    from ragq.engine.llama import LlamaEngine
     from ragq.pipeline.rag import Ragq
 
 MAX_QUESTION_CHARS = 4000
@@ -50,7 +52,7 @@ def answer(rag: Ragq, text: str, patient: str | None) -> Iterator[Event]:
     """Answer one question; the events end with DoneEvent. See `Ragq.ask_stream`."""
     text = text.strip()
     if not text:
-        raise UsageError("the question is empty; ask something, for example: ragq ask \"INR?\" --patient 42")
+        raise UsageError('the question is empty; ask something, for example: ragq ask "INR?" --patient 42')
     if len(text) > MAX_QUESTION_CHARS:
         raise UsageError(f"the question has {len(text)} characters; at most {MAX_QUESTION_CHARS} are read")
     trace = Trace()
@@ -124,8 +126,14 @@ def _tables(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:
     shared = [s for s in shards if s.is_shared]
     facts = [f for s in own for f in s.facts()]
     rows = [i for s in shared for i in s.interactions()]
+    named = cache(lambda: names_in(own or shared, lexicon))
     return Tables(
-        read_record(facts, lexicon), rows, lexicon, own[0].owner if own else "", shared[0].owner if shared else ""
+        read_record(facts, lexicon),
+        rows,
+        lexicon,
+        own[0].owner if own else "",
+        shared[0].owner if shared else "",
+        lambda name: name in named(),
     )
 
 
@@ -140,16 +148,24 @@ def _state(draft: Draft, statements: Sequence[Statement], trace: Trace) -> Itera
 
 
 def _read(
-    rag: Ragq, question: Question, tables: Tables, table: TableAnswer | None, shards: Sequence[Shard], draft: Draft, trace: Trace
+    rag: Ragq,
+    question: Question,
+    tables: Tables,
+    table: TableAnswer | None,
+    shards: Sequence[Shard],
+    draft: Draft,
+    trace: Trace,
 ) -> Iterator[Event]:
     """Questions that need reading: recall, distil, generate, gate."""
     if table and table.for_model:
         draft.evidence = list(table.evidence)
     else:
         known = tool_evidence(question, tables)
-        if missing := unmentioned(question, tables, shards):
+        if missing := unmentioned(question, tables):
             draft.refusal = f"{missing} is not mentioned in the documents searched"
-        draft.evidence = known + [e for e in recall(rag, question, tables, shards, trace) if e.quote not in {k.quote for k in known}]
+        draft.evidence = known + [
+            e for e in recall(rag, question, tables, shards, trace) if e.quote not in {k.quote for k in known}
+        ]
         yield from (StageEvent(s) for s in trace.stages[1:])
         if draft.refusal is None:
             draft.refusal = nothing_supports(question, draft.evidence)
@@ -173,36 +189,40 @@ def _generate(rag: Ragq, question: Question, summary: str, draft: Draft, gate: G
         note["model"] = settings.model
     yield StageEvent(trace.stages[-1])
     with engine.lock, trace.stage("engine") as note:
+        words = prompts.WORDING[question.language]
         prompt = prompts.build(engine, summary, draft.evidence, question.text, question.language, settings.max_tokens)
         stable = prompt.boundaries[-1:]
         with trace.stage("cache.prefix") as prefix_note:
             restored = _prepare_prefix(rag, engine, prompt, draft.patient)
             prefix_note |= {"decision": restored, "tokens_in": stable[0]}
         yield StageEvent(trace.stages[-1])
-        buffer = Sentences()
-        events = engine.stream(
-            prompt.tokens,
-            boundaries=prompt.boundaries,
+        head = _bearing_lines(engine, prompt, rag)
+        bearing = bearing_numbers(head.text)
+        lead = list(head.tokens) + engine.tokenize(("" if head.text.endswith("\n") else "\n") + words.answer)
+        sentences = Sentences()
+        body: Generation | None = None
+        for event in engine.stream(
+            prompt.tokens + lead,
+            boundaries=[*prompt.boundaries, len(prompt.tokens) + len(head.tokens) - 1],
             max_tokens=settings.max_tokens,
             sampling=Sampling(temperature=settings.temperature, seed=settings.seed),
-        )
-        generation: Generation | None = None
-        for event in events:
+            stop=["\n\n"],
+        ):
             if isinstance(event, Generation):
-                generation = event
+                body = event
                 break
-            for sentence in buffer.push(event.text):
-                yield from _gate(sentence, buffer.bearing, draft, gate, trace)
-        for sentence in buffer.flush(complete=generation is not None and generation.finish_reason == "stop"):
-            yield from _gate(sentence, buffer.bearing, draft, gate, trace)
-        if generation is not None:
-            _note_generation(note, draft, generation)
+            for sentence in sentences.push(event.text):
+                yield from _gate(sentence, bearing, draft, gate, trace)
+        for sentence in sentences.flush(complete=body is not None and body.finish_reason == "stop"):
+            yield from _gate(sentence, bearing, draft, gate, trace)
+        if body is not None:
+            _note_generation(note, draft, head, body, len(prompt.tokens))
             note["blocks"] = {b.name: len(b.tokens) for b in prompt.blocks}
-            note["text"] = prompts.LEAD + generation.text
+            note["text"] = words.lead + head.text.rstrip() + "\n" + words.answer + body.text
     yield StageEvent(trace.stages[-1])
 
 
-def _prepare_prefix(rag: Ragq, engine: Any, prompt: prompts.Prompt, patient: str | None) -> str:
+def _prepare_prefix(rag: Ragq, engine: LlamaEngine, prompt: prompts.Prompt, patient: str | None) -> str:
     """Have the stable blocks in the KV cache: from memory, from disk, or computed and kept."""
     stable = prompt.tokens[: prompt.boundaries[-1]]
     if engine.holds(stable):
@@ -216,17 +236,30 @@ def _prepare_prefix(rag: Ragq, engine: Any, prompt: prompts.Prompt, patient: str
     return "computed"
 
 
-def _note_generation(note: dict[str, Any], draft: Draft, generation: Generation) -> None:
-    note |= {"tokens_in": generation.prompt_tokens, "tokens_out": len(generation.tokens), "cached": generation.cached_tokens,
-             "finish": generation.finish_reason}  # fmt: skip
+def _bearing_lines(engine: LlamaEngine, prompt: prompts.Prompt, rag: Ragq) -> Generation:
+    """The first line of the answer: the numbers of the evidence that bears on the question."""
+    sampling = Sampling(temperature=rag.settings.temperature, seed=rag.settings.seed)
+    events = engine.stream(
+        prompt.tokens, boundaries=prompt.boundaries, max_tokens=prompts.LEAD_TOKENS, sampling=sampling, stop=["\n"]
+    )
+    return next(e for e in events if isinstance(e, Generation))
+
+
+def _note_generation(
+    note: dict[str, Any], draft: Draft, head: Generation, body: Generation, prompt_tokens: int
+) -> None:
+    """Prefill is that of the prompt; decoding covers the list of lines and the answer."""
+    made = len(head.tokens) + len(body.tokens)
+    decode_ms = head.decode_ms + body.decode_ms + body.prefill_ms
+    note |= {"tokens_in": prompt_tokens, "tokens_out": made, "cached": head.cached_tokens, "finish": body.finish_reason}
     draft.timings |= {
-        "prefill_ms": round(generation.prefill_ms, 1),
-        "decode_ms": round(generation.decode_ms, 1),
-        "prefill_tok_s": round(generation.prefill_tok_s, 1),
-        "decode_tok_s": round(generation.decode_tok_s, 1),
-        "prompt_tokens": generation.prompt_tokens,
-        "cached_tokens": generation.cached_tokens,
-        "answer_tokens": len(generation.tokens),
+        "prefill_ms": round(head.prefill_ms, 1),
+        "decode_ms": round(decode_ms, 1),
+        "prefill_tok_s": round(head.prefill_tok_s, 1),
+        "decode_tok_s": round(made / decode_ms * 1e3, 1) if decode_ms else 0.0,
+        "prompt_tokens": prompt_tokens,
+        "cached_tokens": head.cached_tokens,
+        "answer_tokens": made,
     }
 
 
@@ -273,7 +306,8 @@ def _citation(index: int, evidence: Evidence) -> Citation:
 def _quote_best(question: Question, draft: Draft, trace: Trace) -> Iterator[Event]:
     """Nothing the model said was supported: quote the evidence nearest to the question, if it holds its words."""
     words = content(question.text)
-    best = max(draft.evidence, key=lambda e: len(words & content(e.text)), default=None)
+    # Lines that a tool looked up for the question's own names come before lines that merely sound alike.
+    best = max(draft.evidence, key=lambda e: len(words & content(e.text)) + (e.origin != "retrieve"), default=None)
     if best is None or len(words & content(best.text)) * 2 < len(words):
         draft.refusal = "nothing in the evidence supports an answer"
         return

@@ -10,7 +10,8 @@ from ragq.index.store import Cited
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`text` is what the model reads and `quote` the verbatim source of it; they differ only where the pipeline
-    adds what a table knows (a drug's class). `origin` is the tool or retriever that brought it."""
+    adds what a table knows (a drug's class). `origin` is the tool or retriever that brought it.
+    """
 
     text: str
     quote: str

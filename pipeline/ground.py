@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 from ragq.index.lexicon import Lexicon
 from ragq.index.spans import Span, protected
+from ragq.index.stopwords import ASKING_WORDS, FUNCTION_WORDS
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
 
 MAX_CITATIONS = 3
+# Words an answer may add without the evidence holding them.
+_PLAIN = ASKING_WORDS | frozenset(tokenize("evidence taking takes take line lines toma tomando registro consta"))
 # Share of a sentence's content words that its evidence must hold when both are in one language.
 MIN_OVERLAP = 0.5
 _MARK = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
+_CAUSE = re.compile(r"\b(?:because|due to|owing to|caused by|porque|debido a|por culpa|a causa de)\b", re.IGNORECASE)
 # Negations by what may support them: a stop can be told by a stop, a plain "no" by any of them.
 _SUPPORTS = {
     "no": {"no", "deny", "stop", "hold", "error"},
@@ -27,11 +31,6 @@ _PAST = re.compile(
     r"\b(?:was|were|had|previous(?:ly)?|former(?:ly)?|past|history|until|before|used to|completed|switched"
     r"|era|fue|tom[oó]|antes|hasta|previ[ao]\w*|anterior\w*|complet[oóa]\w*|cambi\w+)\b",
     re.IGNORECASE,
-)
-_STOPWORDS = set(
-    "a an the is are was were be been has have had of in on at to for with and or by from as that this it its their his her patient"
-    " may can could should would will also which who record evidence currently taking take line"
-    " el la los las un una es son de del en al a para con y o por se su sus que paciente puede lo le toma tomando registro".split()
 )
 
 
@@ -66,7 +65,11 @@ class Gate:
             return Verdict(False, (), reason)
         own = [n for n in marks(sentence) if 1 <= n <= len(self.evidence)]
         first_reason = ""
-        for wanted in (own, [n for n in preferred if 1 <= n <= len(self.evidence)], list(range(1, len(self.evidence) + 1))):
+        for wanted in (
+            own,
+            [n for n in preferred if 1 <= n <= len(self.evidence)],
+            list(range(1, len(self.evidence) + 1)),
+        ):
             chosen = self._cover(plain, spans, wanted)
             if not chosen:
                 continue
@@ -82,13 +85,14 @@ class Gate:
         missing = {(s.kind, s.norm) for s in spans}
         chosen: list[int] = []
         while len(chosen) < MAX_CITATIONS:
+
             def gain(n: int) -> tuple[int, int]:
                 held = sum(1 for kind, norm in missing if self._holds(kind, norm, [n]))
                 return held, len(words & self._words[n - 1])
 
             rest = [n for n in among if n not in chosen]
             best = max(rest, key=gain, default=0)
-            if not best or gain(best)[0] == 0 and (chosen or gain(best)[1] == 0):
+            if not best or (gain(best)[0] == 0 and (chosen or gain(best)[1] == 0)):
                 break
             chosen.append(best)
             missing = {(k, v) for k, v in missing if not self._holds(k, v, [best])}
@@ -100,36 +104,99 @@ class Gate:
     def _unsupported(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
         """The first reason why the cited lines do not carry the sentence, or nothing."""
         for span in spans:
-            if span.kind in ("direction", "relative"):
+            if span.kind == "direction":
                 continue
             if not self._holds(span.kind, span.norm, cited):
                 return f"{span.kind} {sentence[span.start : span.end]!r} is not in the cited evidence"
         for mention in self._lexicon.find(sentence):
             if mention.kind == "condition" and not self._mentions(mention.name, cited):
                 return f"condition {sentence[mention.start : mention.end]!r} is not in the cited evidence"
-        if reason := self._turned(sentence, spans, cited):
-            return reason
+        if name := self._strange_name(sentence, cited):
+            return f"name {name!r} is not in the cited evidence"
+        for reason in (self._turned(sentence, spans, cited), self._loosened(sentence, spans, cited)):
+            if reason:
+                return reason
         words = content(sentence)
         held = {w for w in words if any(w in self._words[n - 1] for n in cited)}
         if self._same_language and words and len(held) / len(words) < MIN_OVERLAP:
             return f"only {len(held)} of {len(words)} words are in the cited evidence"
         return ""
 
+    def _strange_name(self, sentence: str, cited: Sequence[int]) -> str:
+        """A capitalised word inside the sentence that the cited evidence does not hold."""
+        known = {w for n in cited for w in self._words[n - 1]}
+        spans = [(s.start, s.end) for s in protected(sentence, self._lexicon)]
+        spans += [(m.start, m.end) for m in self._lexicon.find(sentence)]
+        for match in re.finditer(r"(?<=[\w,;:)] )[A-ZÁÉÍÓÚÑ][^\W\d_]{2,}", sentence):
+            inside = any(a <= match.start() < b for a, b in spans)
+            if not inside and not known & set(tokenize(match.group())):
+                return match.group()
+        return ""
+
     def _turned(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
         """Whether the sentence drops a negation or a relative, or reverses a direction, of what it cites."""
         kinds = {s.kind for s in spans}
         directions = {s.norm for s in spans if s.kind == "direction" and s.norm in ("up", "down")}
-        there = {s.norm for n in cited for s in self._spans[n - 1] if s.kind == "direction" and s.norm in ("up", "down")}
+        there = {
+            s.norm for n in cited for s in self._spans[n - 1] if s.kind == "direction" and s.norm in ("up", "down")
+        }
         if directions and there and not directions & there:
             return f"direction {directions.pop()} is the reverse of the cited evidence"
         for drug in {s.norm for s in spans if s.kind == "drug"}:
-            holding = [clause for n in cited for clause in clauses(self.evidence[n - 1].text) if self._has_drug(clause, drug)]
+            holding = [
+                clause for n in cited for clause in clauses(self.evidence[n - 1].text) if self._has_drug(clause, drug)
+            ]
             found = [{s.kind for s in protected(c, self._lexicon)} for c in holding]
             if "negation" not in kinds and not _PAST.search(sentence) and found and all("negation" in f for f in found):
                 return f"the cited evidence speaks of {drug} only as negated, stopped or held"
             if "relative" not in kinds and found and all("relative" in f for f in found):
                 return f"the cited evidence speaks of {drug} only for a relative"
         return ""
+
+    def _loosened(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
+        """Whether a dose or a verb stands with another drug than in the evidence, or a cause with another effect."""
+        drugs = [s for s in spans if s.kind == "drug"]
+        lines = [clause for n in cited for clause in self._lines(n)]
+        for span in spans:
+            if (
+                drugs
+                and span.kind in ("number", "frequency", "date")
+                and " " in span.norm + " " * (span.kind != "number")
+            ):
+                near = min(drugs, key=lambda d: (d.start > span.start, abs(d.start - span.start)))
+                if not any(self._binds(line, near.norm, span) for line in lines):
+                    return f"{span.kind} {sentence[span.start : span.end]!r} does not belong to {near.norm} in the cited evidence"
+        for drug in drugs:
+            word = _next_word(sentence, drug.end)
+            before = {d for line in lines for d in self._drugs_before(line, word)} if word else set()
+            if before and drug.norm not in before:
+                return f"the cited evidence says {word!r} of {', '.join(sorted(before))}, not of {drug.norm}"
+        if _CAUSE.search(sentence) and not any(self._tells_alone(sentence, spans, n) for n in cited):
+            return "no single cited line tells cause and effect together"
+        return ""
+
+    def _tells_alone(self, sentence: str, spans: Sequence[Span], n: int) -> bool:
+        """Whether one line holds every protected span of the sentence and most of its words."""
+        words = content(sentence)
+        told = all(self._holds(s.kind, s.norm, [n]) for s in spans)
+        return told and (not self._same_language or len(words & self._words[n - 1]) >= MIN_OVERLAP * len(words))
+
+    def _lines(self, n: int) -> list[str]:
+        """The lines of a piece of evidence; one that speaks of several drugs, clause by clause."""
+        out: list[str] = []
+        for line in self.evidence[n - 1].text.splitlines():
+            several = len({m.name for m in self._lexicon.find(line) if m.kind in ("drug", "unknown-drug")}) > 1
+            out += clauses(line) if several else [line]
+        return out
+
+    def _binds(self, line: str, drug: str, span: Span) -> bool:
+        found = protected(line, self._lexicon)
+        named = {s.norm for s in found if s.kind == "drug"}
+        return (drug in named or not named) and any(self._span_holds(span.kind, span.norm, f) for f in found)
+
+    def _drugs_before(self, line: str, word: str) -> set[str]:
+        """Drugs directly followed by `word` in a line."""
+        return {m.name for m in self._lexicon.find(line) if m.kind != "condition" and _next_word(line, m.end) == word}
 
     def _contradicts_record(self, sentence: str, spans: Sequence[Span]) -> str:
         told = any(s.kind == "negation" for s in spans) or bool(_PAST.search(sentence))
@@ -150,11 +217,15 @@ class Gate:
             case "negation":
                 return span.kind == "negation" and span.norm in _SUPPORTS[norm]
             case "class":
-                return span.kind == "class" and span.norm == norm or (
-                    span.kind == "drug" and norm in self._lexicon.classes_of(span.norm)
+                return (
+                    (span.kind == "class"
+                    and span.norm == norm)
+                    or (span.kind == "drug" and norm in self._lexicon.classes_of(span.norm))
                 )
-            case "direction" | "relative":
+            case "direction":
                 return True
+            case "relative":
+                return span.kind == "relative" and norm in (span.norm, "family")
             case _:
                 return span.kind == kind and span.norm == norm
 
@@ -186,7 +257,14 @@ def strip_marks(text: str) -> str:
 
 def content(text: str) -> set[str]:
     """Tokens that carry meaning."""
-    return {t for t in tokenize(text) if t not in _STOPWORDS and len(t) > 1}
+    return {t for t in tokenize(text) if t not in _PLAIN and len(t) > 1}
+
+
+def _next_word(text: str, at: int) -> str:
+    """The content word right after a position, or nothing when punctuation or a plain word stands there."""
+    match = re.match(r"\s+([^\W\d_]{4,})", text[at:])
+    words = tokenize(match.group(1)) if match else []
+    return words[0] if words and words[0] not in FUNCTION_WORDS else ""
 
 
 def clauses(text: str) -> list[str]:

@@ -7,15 +7,31 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragq.index.lexicon import Lexicon, Mention
+from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
 
 Language = Literal["en", "es"]
-Intent = Literal["interaction", "status", "dose", "lab", "allergy", "medications", "conditions", "trend", "when", "why"]
+Intent = Literal[
+    "interaction",
+    "status",
+    "dose",
+    "lab",
+    "allergy",
+    "medications",
+    "conditions",
+    "trend",
+    "when",
+    "why",
+    "stopped",
+    "held",
+]
 
 _CUES: dict[Intent, str] = {
     "interaction": r"interact\w*|interacci\w+|interactu\w+|combin\w+|together|coadminist\w+|juntos|junto",
     "status": r"still|current(?:ly)?|now|taking|takes?|on|active|receiving|using|sigue|siguen|toma|tomando|actual\w*|actualmente"
-    r"|recibe|activo|activa|stop(?:ped)?|discontinued|suspend\w+|held|hold",
+    r"|recibe|activo|activa",
+    "stopped": r"stop(?:ped)?|discontinued|suspend\w+|withdrawn|retirad\w+|dejo de|off",
+    "held": r"held|hold|paused|en pausa|pausad\w+",
     "dose": r"dos(?:e|es|age|is)|dosificaci\w+|how much|cuanto|cuanta|strength",
     "allergy": r"allerg\w*|alergi\w*",
     "medications": r"medication\w*|medicine\w*|meds|drugs?|medicaci\w+|medicamento\w*|medicina\w*|farmaco\w*|tratamiento|prescri\w+",
@@ -25,34 +41,35 @@ _CUES: dict[Intent, str] = {
     "why": r"why|reason|por que|motivo|razon",
 }
 _PATTERNS = {intent: re.compile(rf"\b(?:{cues})\b") for intent, cues in _CUES.items()}
-# Words that carry no content of their own in a question.
-_EMPTY = set(
-    "a an the is are was were be been does do did has have had he she they it his her their this that there what which who how many much"
-    " any of in on at to for with and or by from about please tell me list show give patient patients record his/her last latest most recent"
-    " value result level levels current currently today now newest get got"
-    " el la los las un una unos unas es son fue esta estan hay tiene tienen tuvo que cual cuales quien como cuanto de del en al a para con y o por"
-    " se su sus paciente ultimo ultima reciente valor resultado nivel actual hoy mas lo le".split()
+_SPANISH = frozenset(
+    "el la los las una es son esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia "
+    "interaccion toma sigue medicacion ultimo ultima tratamiento suspendio se al y o no".split(" ")
 )
-_SPANISH = set(
-    "el la los las una es son esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia"
-    " interaccion toma sigue medicacion ultimo ultima qué años tratamiento suspendio se al y o no".split()
+_ENGLISH = frozenset(
+    "the is are was does do did has have he she what which when how of in on for with and or by any still patient dose allergy taking "
+    "last latest stopped started why who".split(" ")
 )
-_ENGLISH = set(
-    "the is are was does do did has have he she what which when how of in on for with and or by any still patient dose allergy taking"
-    " last latest stopped started why who".split()
+
+
+_POLAR = re.compile(
+    r"\W*(?:(?:the|el|la|este|esta|su)\s+(?:patient|paciente)\s+)?(?:is|are|was|were|does|do|did|has|have|still|on|taking|any|can|sigue|toma|tomo|esta"
+    r"|estan|tiene|tuvo|ha|hay|recibe|continua|es|se)\b"
 )
+_OPEN = re.compile(r"\b(?:what|which|why|when|how|who|que dosis|cual|cuando|cuanto|por que|desde cuando)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """`residual` holds the content words that neither a mention nor an intent explains: with none left,
-    a table can answer."""
+    a table can answer; `polar` says that yes or no is asked for.
+    """
 
     text: str
     language: Language
     mentions: tuple[Mention, ...]
     intents: frozenset[Intent]
     residual: tuple[str, ...]
+    polar: bool = False
 
     def named(self, *kinds: str) -> list[str]:
         """Canonical names mentioned, of the given kinds, in order, each once."""
@@ -66,7 +83,9 @@ def read_question(text: str, lexicon: Lexicon) -> Question:
     intents: set[Intent] = {intent for intent, pattern in _PATTERNS.items() if pattern.search(folded)}
     if any(m.kind == "lab" for m in mentions):
         intents.add("lab")
-    return Question(text, language_of(text), mentions, frozenset(intents), _residual(text, mentions))
+    asks = bool(_POLAR.match(folded)) or bool(intents & {"status", "stopped", "held"}) or bool(re.match(r"\W*(?:allergic|alergic)", folded))
+    polar = asks and not _OPEN.search(folded) and "dose" not in intents
+    return Question(text, language_of(text), mentions, frozenset(intents), _residual(text, mentions), polar)
 
 
 def _residual(text: str, mentions: tuple[Mention, ...]) -> tuple[str, ...]:
@@ -76,7 +95,7 @@ def _residual(text: str, mentions: tuple[Mention, ...]) -> tuple[str, ...]:
     left = fold("".join(rest))
     for pattern in _PATTERNS.values():
         left = pattern.sub(" ", left)
-    return tuple(t for t in tokenize(left) if t not in _EMPTY and len(t) > 1)
+    return tuple(t for t in tokenize(left) if t not in ASKING_WORDS and len(t) > 1)
 
 
 def language_of(text: str) -> Language:

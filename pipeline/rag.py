@@ -32,7 +32,8 @@ _QUERY_FORM = {"minilm-l6": "minilm-l6-int8"}
 
 class Ragq:
     """Opens models on first use and keeps them; `close` frees them. Safe to share between threads: each question
-    opens its own shards, and the engine answers one question at a time."""
+    opens its own shards, and the engine answers one question at a time.
+    """
 
     def __init__(self, settings: Settings) -> None:
         quiet_hub()
@@ -157,7 +158,9 @@ class Ragq:
             except MissingError:
                 continue
         if not shards:
-            raise MissingError("no index to read; try the sample with `ragq demo`, or add documents with `ragq index add`")
+            raise MissingError(
+                "no index to read; try the sample with `ragq demo`, or add documents with `ragq index add`"
+            )
         for shard in shards:
             if (found := shard.meta()["embedder"]) != self.settings.embedder:
                 raise UsageError(
@@ -191,6 +194,7 @@ class Ragq:
     def prefix_cache(self, patient: str | None) -> PrefixCache:
         """KV states of one patient's stable prefix."""
         return PrefixCache(
-            self.settings.cache_dir / "prefix", f"patient:{patient}" if patient else "-", self.settings.cache_mb * 1_000_000
+            self.settings.cache_dir / "prefix",
+            f"patient:{patient}" if patient else "-",
+            self.settings.cache_mb * 1_000_000,
         )
-

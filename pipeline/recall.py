@@ -11,6 +11,7 @@ from ragq.index.rerank import rerank
 from ragq.index.retrieve import make_query, retrieve
 from ragq.index.store import Shard
 from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.inert import is_order, without_orders
 from ragq.pipeline.question import Question
 from ragq.pipeline.table import Tables
 from ragq.pipeline.trace import Trace
@@ -43,7 +44,8 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
             "left_out": [h.chunk.id for h in left[:20]],
             "why": f"beyond the {settings.top_k} best chunks, or a sentence below the budget of {settings.context_tokens} tokens",
         }
-    return [_evidence(e) for e in excerpts]
+        note["orders_ignored"] = [e.hit.chunk.id for e in excerpts if is_order(e.text)]
+    return [found for e in excerpts if (found := _evidence(e)).text]
 
 
 def _estimate(text: str) -> int:
@@ -53,7 +55,12 @@ def _estimate(text: str) -> int:
 
 def _show(hits: Sequence[Hit]) -> list[dict[str, object]]:
     return [
-        {"chunk": h.chunk.id, "shard": h.chunk.shard, "score": round(h.score, 3), **{k: round(v, 3) for k, v in h.scores.items()}}
+        {
+            "chunk": h.chunk.id,
+            "shard": h.chunk.shard,
+            "score": round(h.score, 3),
+            **{k: round(v, 3) for k, v in h.scores.items()},
+        }
         for h in hits
     ]
 
@@ -61,7 +68,7 @@ def _show(hits: Sequence[Hit]) -> list[dict[str, object]]:
 def _evidence(excerpt: Excerpt) -> Evidence:
     chunk = excerpt.hit.chunk
     return Evidence(
-        text=excerpt.text,
+        text=without_orders(excerpt.text),
         quote=excerpt.text,
         document=chunk.document,
         shard=chunk.shard,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import content
@@ -21,29 +22,22 @@ def refusal_text(question: Question) -> str:
     return _REFUSAL[question.language]
 
 
-def unmentioned(question: Question, tables: Tables, shards: Sequence[Shard]) -> str | None:
+def names_in(shards: Sequence[Shard], lexicon: Lexicon) -> set[str]:
+    """Every drug, class, lab and condition that the documents of these shards name."""
+    return {m.name for s in shards for d in s.documents() for m in lexicon.find(s.document_text(d["name"]))}
+
+
+def unmentioned(question: Question, tables: Tables) -> str | None:
     """A drug, lab or condition of the question that no document of the patient names, if there is one.
 
-    Without a patient, or when the shared documents are what is asked about, every opened shard counts.
+    A drug with a monograph may still be asked about in general: with other words in the question, it is read up.
     """
-    own = [s for s in shards if not s.is_shared] or list(shards)
-    wanted = {m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition")}
-    if not wanted:
+    wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
+    missing = [name for name in wanted if not tables.in_notes(name)]
+    general = question.residual or len(question.named("drug")) > 1
+    if general and any(tables.lexicon.classes_of(name) for name in missing):
         return None
-    present: set[str] = set()
-    for shard in own:
-        for document in shard.documents():
-            present |= {m.name for m in tables.lexicon.find(shard.document_text(document["name"]))}
-            if wanted <= present:
-                return None
-    missing = wanted - present
-    if question.residual and any(_in_shared(name, tables) for name in missing):
-        return None
-    return ", ".join(sorted(missing))
-
-
-def _in_shared(name: str, tables: Tables) -> bool:
-    return bool(tables.lexicon.classes_of(name))
+    return ", ".join(missing) or None
 
 
 def nothing_supports(question: Question, evidence: Sequence[Evidence]) -> str | None:

@@ -1,4 +1,4 @@
-"""Sentences: the model's stream cut into the evidence numbers it begins with and whole sentences."""
+"""Sentences: the model's stream cut into whole sentences with the citation marks that follow them."""
 
 from __future__ import annotations
 
@@ -6,61 +6,45 @@ import re
 
 from ragq.index.boundary import sentence_ends
 
-_BEARING = re.compile(r"^\s*\[?(?P<numbers>[\d\s,\]\[y and]*)\]?[.:]?\s*(?:\n|(?=[A-ZÁÉÍÓÚÑ¿¡]))")
+_TRAILING_MARKS = re.compile(r"(?:\[[\d,\s]+\]\s*\.?\s*)+")
 
 
 class Sentences:
-    """Cuts the stream into the leading list of evidence numbers and sentences with their trailing marks."""
+    """Push text as it comes; a sentence comes out once its end, and any mark after it, is certain."""
 
     def __init__(self) -> None:
         self._text = ""
-        self._headed = False
-        self.bearing: list[int] = []
 
     def push(self, text: str) -> list[str]:
         """Sentences completed by `text`."""
         self._text += text
-        if not self._headed:
-            if "\n" not in self._text and not re.search(r"[A-Za-zÁÉÍÓÚÑ¿¡]{3}", self._text):
-                return []
-            self._head()
         return self._cut(final=False)
 
     def flush(self, complete: bool) -> list[str]:
-        """What is left at the end; an unfinished sentence gets out only when the model ended it itself."""
-        if not self._headed:
-            self._head()
-        rest = self._cut(final=True)
+        """What is left at the end; an unfinished sentence gets out only when the model itself ended it."""
+        out = self._cut(final=True)
         if complete and self._text.strip():
-            rest.append(self._text.strip())
+            out.append(self._text.strip())
         self._text = ""
-        return rest
-
-    def _head(self) -> None:
-        self._headed = True
-        match = _BEARING.match(self._text)
-        if match:
-            self.bearing = [int(n) for n in re.findall(r"\d+", match["numbers"])]
-            self._text = self._text[match.end() :]
-        self._text = re.sub(r"^\s*(?:Answer|Respuesta|Evidence)\s*:\s*", "", self._text)
+        return out
 
     def _cut(self, final: bool) -> list[str]:
-        out = []
-        text = self._text
-        ends = [e for e in sentence_ends(text, 0, len(text))]
-        ends += [m.end() for m in re.finditer(r"\n+", text)]
-        at = 0
-        for end in sorted(set(ends)):
-            following = text[end:]
-            # Marks that stand after the full stop belong to the sentence before them.
-            trailing = re.match(r"(?:\[[\d,\s]+\]\s*\.?\s*)+", following)
-            if trailing:
-                end += trailing.end()
-            elif following.startswith("[") and not final and "]" not in following:
+        text, at = self._text, 0
+        out: list[str] = []
+        for end in sorted({*sentence_ends(text, 0, len(text)), *(m.end() for m in re.finditer(r"\n+", text))}):
+            if end <= at:
+                continue
+            if marks := _TRAILING_MARKS.match(text, end):
+                end = marks.end()
+            elif not final and text.startswith("[", end) and "]" not in text[end:]:
                 break
-            if end > at and text[at:end].strip():
+            if text[at:end].strip():
                 out.append(text[at:end].strip())
-                at = end
+            at = end
         self._text = text[at:]
         return out
 
+
+def bearing_numbers(head: str) -> list[int]:
+    """Evidence numbers in the line the model begins with, such as `2], [3] and [4]`."""
+    return list(dict.fromkeys(int(n) for n in re.findall(r"\d{1,3}", head.split("\n")[0])))

@@ -5,15 +5,17 @@ A question is for a table only when nothing in it is left unexplained: `INR?` is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ragq.index.lexicon import Lexicon
 from ragq.index.store import Cited
 from ragq.pipeline.evidence import Evidence, from_row
+from ragq.pipeline.inert import without_orders
 from ragq.pipeline.question import Question
 from ragq.tools.interactions import Pair, check
 from ragq.tools.record import Medication, Record
+from ragq.tools.wording import sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
     """`statements` answer the question, or `refusal` says that the record does not. With `for_model`, the model
-    words the answer from `evidence`, and a statement is added for whatever it leaves out."""
+    words the answer from `evidence`, and a statement is added for whatever it leaves out.
+    """
 
     route: str
     statements: tuple[Statement, ...] = ()
@@ -38,13 +41,16 @@ class TableAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What the tables of one question's shards hold."""
+    """What the tables of one question's shards hold; `in_notes` tells whether the patient's documents name a drug,
+    lab or condition anywhere.
+    """
 
     record: Record
     interactions: Sequence[Cited]
     lexicon: Lexicon
     patient_shard: str
     shared_shard: str
+    in_notes: Callable[[str], bool]
 
 
 _WORDS = {
@@ -55,7 +61,7 @@ _WORDS = {
         "line": "{line}",
         "no_allergy": "The record lists no allergy to {name}.",
         "no_pair": "The monographs list no interaction between {first} and the other active medications ({others}).",
-        "pair": "{first} and {second} ({severity}): {effect} {management}",
+        "pair": "{first} and {second} ({severity}): {effect} Management: {management}",
         "not_listed": "The record does not list {name}.",
         "no_lab": "The record holds no {name} result.",
         "none": "none",
@@ -67,7 +73,7 @@ _WORDS = {
         "line": "{line}",
         "no_allergy": "No consta alergia a {name} en la historia.",
         "no_pair": "Las monografías no recogen ninguna interacción entre {first} y los demás fármacos activos ({others}).",
-        "pair": "{first} y {second} ({severity}): {effect} {management}",
+        "pair": "{first} y {second} ({severity}): {effect} Management: {management}",
         "not_listed": "En la historia no consta {name}.",
         "no_lab": "En la historia no consta ningún resultado de {name}.",
         "none": "ninguno",
@@ -87,13 +93,18 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
         return _allergy(question, tables, drugs + classes)
     if labs and not drugs and not classes and not others and not question.intents & {"why", "dose"}:
         return _labs(question, tables, labs)
-    if (drugs or classes) and not labs and not others and question.intents & {"status", "dose", "when"}:
+    if (
+        (drugs or classes)
+        and not labs
+        and not others
+        and question.intents & {"status", "stopped", "held", "dose", "when"}
+    ):
         return _medication(question, tables, drugs + classes)
     if "medications" in question.intents and not (drugs or classes or labs or others):
         return _list(question, tables)
     if "conditions" in question.intents and not (drugs or classes or labs or others):
         lines = [c for c in tables.record.conditions if c.row.status not in ("entered-in-error", "refuted")]
-        return _lines("table:conditions", lines, tables) if lines else None
+        return _lines(question, "table:conditions", lines, tables) if lines else None
     return None
 
 
@@ -108,17 +119,26 @@ def _row(cited: Cited, tables: Tables, origin: str) -> Evidence:
 def medication_evidence(medication: Medication, tables: Tables) -> Evidence:
     """A medication's line with its classes, which the record itself does not tell."""
     line = medication.cited.quote.rstrip(". ")
-    text = f"{line}. {medication.drug.capitalize()} is: {', '.join(medication.classes)}." if medication.classes else f"{line}."
+    text = (
+        f"{line}. {medication.drug.capitalize()} is: {', '.join(medication.classes)}."
+        if medication.classes
+        else f"{line}."
+    )
     return from_row(medication.cited, tables.patient_shard, "medications", text)
 
 
-def _lines(route: str, rows: Sequence[Cited], tables: Tables) -> TableAnswer:
-    return TableAnswer(route, tuple(Statement(c.quote, (_row(c, tables, route),)) for c in rows))
+def _sentence(cited: Cited, question: Question) -> str:
+    """A fact in the question's language, less any order that a note smuggled in."""
+    return without_orders(sentence(cited, question.language))
+
+
+def _lines(question: Question, route: str, rows: Sequence[Cited], tables: Tables) -> TableAnswer:
+    return TableAnswer(route, tuple(Statement(_sentence(c, question), (_row(c, tables, route),)) for c in rows))
 
 
 def _list(question: Question, tables: Tables) -> TableAnswer | None:
     active = [m.cited for m in tables.record.active()]
-    return _lines("table:medications", active, tables) if active else None
+    return _lines(question, "table:medications", active, tables) if active else None
 
 
 def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswer:
@@ -126,7 +146,7 @@ def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswe
     for lab in labs:
         rows = tables.record.lab(lab, tables.lexicon)
         rows = rows if question.intents & {"trend"} else rows[:1]
-        statements += [Statement(c.quote, (_row(c, tables, "table:labs"),)) for c in rows]
+        statements += [Statement(_sentence(c, question), (_row(c, tables, "table:labs"),)) for c in rows]
         if not rows and len(labs) > 1:
             statements.append(Statement(_say(question, "no_lab", name=lab), ()))
     if not any(s.evidence for s in statements):
@@ -138,14 +158,21 @@ def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswe
 def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
     rows = [c for c in tables.record.allergies if c.row.status != "entered-in-error"]
     if not names:
-        return _lines("table:allergies", rows, tables) if rows else None
+        return _lines(question, "table:allergies", rows, tables) if rows else None
     found = [c for c in rows if any(_is_about(c, name, tables.lexicon) for name in names)]
     if found:
-        return _lines("table:allergies", found, tables)
+        statements = [Statement(_sentence(c, question), (_row(c, tables, "table:allergies"),)) for c in found]
+        if question.polar:
+            key = "no" if all(c.row.status in ("refuted", "none-known") for c in found) else "yes"
+            statements[0] = Statement(_say(question, key, line=statements[0].text), statements[0].evidence)
+        return TableAnswer("table:allergies", tuple(statements))
     if not rows:
         return None
+    # A name that the notes mention (a relative's allergy, say) has to be read, see `Tables.in_notes`.
+    if any(tables.in_notes(name) for name in names):
+        return None
     text = _say(question, "no_allergy", name=", ".join(names))
-    known = " ".join(c.quote for c in rows)
+    known = " ".join(_sentence(c, question) for c in rows)
     return TableAnswer(
         "table:allergies", (Statement(f"{text} {known}", tuple(_row(c, tables, "table:allergies") for c in rows)),)
     )
@@ -154,24 +181,53 @@ def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableA
 def _is_about(cited: Cited, name: str, lexicon: Lexicon) -> bool:
     """Whether an allergy line names the drug, its class, or (for a class asked) a drug of it."""
     named = {m.name for m in lexicon.find(cited.row.name)}
-    return name in named or bool(named & set(lexicon.classes_of(name))) or any(name in lexicon.classes_of(n) for n in named)
+    return (
+        name in named
+        or bool(named & set(lexicon.classes_of(name)))
+        or any(name in lexicon.classes_of(n) for n in named)
+    )
 
 
 def _medication(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    if len(names) > 1 and question.intents & {"dose", "why"}:
+        return None
     statements: list[Statement] = []
     for name in names:
         found = tables.record.of(name)
-        if not found:
+        if not found or ("why" in question.intents and not any(m.fact.reason for m in found)):
             return None
-        active = [m for m in found if m.is_active]
-        asks_whether = bool(question.intents & {"status"}) and not question.intents & {"dose", "when"}
-        for i, m in enumerate(active or found):
-            key = ("yes" if active else "no") if asks_whether and i == 0 else "line"
-            statements.append(Statement(_say(question, key, line=m.cited.quote), (medication_evidence(m, tables),)))
+        shown = _asked_for(question, found)
+        for i, m in enumerate(shown):
+            key = _polarity(question, found) if question.polar and i == 0 else "line"
+            text = _say(question, key, line=_sentence(m.cited, question))
+            statements.append(Statement(text, (medication_evidence(m, tables),)))
     return TableAnswer("table:medications", tuple(statements))
 
 
-def _interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
+def _asked_for(question: Question, found: Sequence[Medication]) -> list[Medication]:
+    """The active rows, or all when none is active or when it is the ending that is asked about."""
+    active = [m for m in found if m.is_active]
+    ended = [m for m in found if not m.is_active]
+    if "why" in question.intents and ended:
+        return ended + active
+    if question.intents & {"stopped", "held"} and ended and not (question.polar and active):
+        return ended + active
+    return active or list(found)
+
+
+def _polarity(question: Question, found: Sequence[Medication]) -> str:
+    """Yes or no to what is asked: stopped, held, or else taken now."""
+    active = any(m.is_active for m in found)
+    if "held" in question.intents:
+        return "yes" if any(m.fact.status == "on-hold" for m in found) else "no"
+    if "stopped" in question.intents:
+        return "no" if active else "yes"
+    return "yes" if active else "no"
+
+
+def _interaction(
+    question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]
+) -> TableAnswer | None:
     record, lexicon = tables.record, tables.lexicon
     active = list(dict.fromkeys(m.drug for m in record.active()))
     of_class = [m.drug for c in classes for m in record.of(c) if m.is_active]
@@ -199,7 +255,8 @@ def _pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement
     )  # fmt: skip
     taken = [m for d in (pair.first, pair.second) for m in tables.record.of(d) if m.is_active]
     lines = [medication_evidence(m, tables) for m in taken]
-    return Statement(text, (*lines, from_row(pair.cited, tables.shared_shard, "interactions")))
+    told = f"Interaction of {pair.first} with {pair.second} ({row.severity}): {row.effect.strip()} Management: {row.management.strip()}"
+    return Statement(text, (from_row(pair.cited, tables.shared_shard, "interactions", told), *lines))
 
 
 def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer:
@@ -207,7 +264,10 @@ def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> Ta
     past = [m for c in classes for m in tables.record.of(c)]
     text = _say(question, "no_class", name=" / ".join(classes))
     lines = past or tables.record.active()
-    statement = Statement(" ".join([text, *(m.cited.quote for m in past)]), tuple(medication_evidence(m, tables) for m in lines))
+    statement = Statement(
+        " ".join([text, *(_sentence(m.cited, question) for m in past)]),
+        tuple(medication_evidence(m, tables) for m in lines),
+    )
     return TableAnswer("table:interactions", (statement,))
 
 

@@ -62,12 +62,12 @@ def read_record(facts: Sequence[Cited], lexicon: Lexicon) -> Record:
         if key not in seen:
             seen.add(key)
             unique.append(cited)
-    by_kind = {k: tuple(c for c in unique if c.row.kind == k) for k in ("medication", "allergy", "condition", "lab")}
+    by_kind = {k: tuple(c for c in unique if c.row.kind == k) for k in ("medication", "allergy", "condition", "lab", "observation")}
     return Record(
         tuple(_medication(c, lexicon) for c in by_kind["medication"]),
         by_kind["allergy"],
         by_kind["condition"],
-        by_kind["lab"],
+        by_kind["lab"] + by_kind["observation"],
     )
 
 

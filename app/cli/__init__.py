@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import NoReturn
 
 import typer
-
 from ragq.cli import ask, cache, config, demo, doctor, evaluate, index
 from ragq.cli.models import models
 from ragq.errors import RagqError
@@ -27,26 +28,46 @@ app.command("eval")(evaluate.evaluate)
 app.command("doctor")(doctor.doctor)
 
 
-@app.callback()
-def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version and leave.", is_eager=True),
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from ragq import __version__
 
         typer.echo(f"ragq {__version__}")
         raise typer.Exit
 
 
+@app.callback()
+def _root(
+    ctx: typer.Context,
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and leave.", is_eager=True, callback=_print_version
+    ),
+) -> None:
+    # `models pull` and `demo` were asked to download; nothing else may reach the network.
+    if ctx.invoked_subcommand not in ("models", "demo", "doctor"):
+        from ragq.settings import quiet_hub
+
+        quiet_hub()
+
+
 def main() -> None:
-    """Run the command line; a RagqError becomes its message on stderr and its exit code."""
+    """Run the command line; an error becomes its message on stderr and its exit code."""
+    os.umask(0o077)
     try:
         app()
     except RagqError as error:
-        typer.echo(f"ragq: {error}", err=True)
-        sys.exit(error.exit_code)
+        _leave(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+    except Exception as error:
+        if os.environ.get("RAGQ_DEBUG"):
+            raise
+        said = " ".join(str(error).split())
+        _leave(f"unexpected {type(error).__name__}: {said}\nrun with RAGQ_DEBUG=1 for the traceback", 1)
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    from ragq.cli.terminal import printable
+
+    typer.echo(printable(f"ragq: {message}"), err=True)
+    sys.exit(code)

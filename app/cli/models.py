@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
+import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import typer
+from ragq.cli.terminal import download_bar
 
 models = typer.Typer(help="The models that ragq can use: list, bring, locate, check.", no_args_is_help=True)
+
+
+@models.callback()
+def _models(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand != "pull":
+        from ragq.settings import quiet_hub
+
+        quiet_hub()
+
 
 _JSON = typer.Option(False, "--json", help="Print one JSON value instead of text.")
 
@@ -72,12 +80,15 @@ def pull(
 
     if source is not None and len(names) > 1:
         raise UsageError(f"--from names one model's bytes, but {len(names)} names were given; pull them one by one")
-    models_dir = settings.load().models_dir
+    configured = settings.load()
+    if configured.hf_token is not None:
+        # huggingface_hub reads its token from the environment; one that is set there by its own name wins.
+        os.environ.setdefault("HF_TOKEN", configured.hf_token.get_secret_value())
     pulled = []
     for name in names:
         started = time.monotonic()
-        with _progress() as progress:
-            path = engine.pull(name, models_dir, progress, source)
+        with download_bar() as progress:
+            path = engine.pull(name, configured.models_dir, progress, source)
         pulled.append({"name": name, "path": str(path), "seconds": round(time.monotonic() - started, 3)})
         if not as_json:
             typer.echo(path)
@@ -138,24 +149,3 @@ def verify(
     bad = sorted({check.model for check in checks if not check.ok})
     if bad:
         raise MissingError(f"damaged: {', '.join(bad)}; run `ragq models pull {' '.join(bad)}`")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on stderr while it is a terminal, else nothing."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, int] = {}
-
-        def report(label: str, done: int, total: int) -> None:
-            if label not in tasks:
-                tasks[label] = bar.add_task(label, total=total or None)
-            bar.update(tasks[label], completed=done, total=total or None)  # type: ignore[arg-type]
-
-        yield report

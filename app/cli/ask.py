@@ -1,0 +1,146 @@
+"""`ragq ask`: one question, answered from the records on this machine, every sentence cited."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from ragq.cli.terminal import StatusLine, printable, width
+
+if TYPE_CHECKING:
+    from ragq.pipeline.answer import Answer
+    from ragq.pipeline.rag import Ragq
+
+REFUSED = 3
+
+# What a person waits for once the stage named here has ended.
+_NEXT = {
+    "": "reading the record…",
+    "tools": "searching…",
+    "retrieve": "choosing the lines that bear on it…",
+    "rerank": "choosing the lines that bear on it…",
+    "compress": "loading the model…",
+    "engine.load": "reading the patient summary…",
+    "cache.prefix": "reading the evidence…",
+}
+
+
+def ask(
+    question: str = typer.Argument(help="What you want to know, in English or Spanish."),
+    patient: str | None = typer.Option(
+        None, metavar="ID", help="Whose record to read; without it, the shared documents alone."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    explain: bool = typer.Option(
+        False, "--explain", help="Tell every stage on stderr: time, tokens, scores, what was left out."
+    ),
+    model: str | None = typer.Option(
+        None, metavar="NAME", help="Generator: a registered name, a GGUF file or a hub id."
+    ),
+    embedder: str | None = typer.Option(
+        None, metavar="NAME", help="The embedder that the documents were indexed with."
+    ),
+    reranker: str | None = typer.Option(
+        None, metavar="NAME", help="Cross-encoder to rerank with: a folder or a hub id."
+    ),
+    no_stream: bool = typer.Option(False, "--no-stream", help="Print the answer when it is whole, not as it comes."),
+    top_k: int | None = typer.Option(None, metavar="N", help="Evidence items put in front of the model."),
+    max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer, in tokens."),
+    context_tokens: int | None = typer.Option(None, metavar="N", help="Budget for the evidence, in tokens."),
+    temperature: float | None = typer.Option(None, metavar="X", help="0 is greedy, and repeatable."),
+    seed: int | None = typer.Option(None, metavar="N", help="For temperatures above 0."),
+    shared: list[str] | None = typer.Option(
+        None, metavar="NAME", help="Shared shard to read; may be given more than once."
+    ),
+    no_cache: bool = typer.Option(False, "--no-cache", help="Neither read nor write stored answers and KV states."),
+    home: Path | None = typer.Option(
+        None, metavar="DIR", help="Where models, indexes and caches live, instead of RAGQ_HOME."
+    ),
+) -> None:
+    """Answer a question from one patient's record and the shared documents, every sentence with its source.
+
+    The answer and its sources go to stdout, progress and one line of timings to stderr.
+
+    Example: ragq ask "interaction with anticoagulant?" --patient 42
+
+    Fails: exit 3 when nothing in the documents supports an answer, with the reason and the nearest lines. Exit 4 when
+    the patient has no index or a model is not here, with the command that helps. Exit 2 for a bad option.
+    """
+    from ragq.pipeline.rag import Ragq
+
+    flags = {
+        "model": model,
+        "embedder": embedder,
+        "reranker": reranker,
+        "top_k": top_k,
+        "max_tokens": max_tokens,
+        "context_tokens": context_tokens,
+        "temperature": temperature,
+        "seed": seed,
+        "shared": tuple(shared) if shared else None,
+        "cache": False if no_cache else None,
+    }
+    with Ragq.open(home, **flags) as rag:
+        answer, told = _stream(rag, question, patient, shown=not as_json and not no_stream)
+    if as_json:
+        typer.echo(json.dumps(answer.to_json(), indent=2, ensure_ascii=False))
+    else:
+        _tell(answer, with_text=not told)
+    _tell_aside(answer, explain)
+    if answer.refusal is not None:
+        raise typer.Exit(REFUSED)
+
+
+def _stream(rag: Ragq, question: str, patient: str | None, shown: bool) -> tuple[Answer, bool]:
+    """Run the question; with `shown`, its words are printed as they pass the gate. Tells whether any were."""
+    from ragq.pipeline.events import DoneEvent, StageEvent, TokenEvent
+
+    status = StatusLine()
+    status.show(_NEXT[""])
+    printing = False
+    try:
+        for event in rag.ask_stream(question, patient):
+            if isinstance(event, DoneEvent):
+                if printing:
+                    typer.echo()
+                return event.answer, printing
+            if isinstance(event, TokenEvent) and shown:
+                status.erase()
+                printing = True
+                sys.stdout.write(printable(event.text))
+                sys.stdout.flush()
+            elif isinstance(event, StageEvent) and not printing and event.stage.name in _NEXT:
+                status.show(_NEXT[event.stage.name])
+    finally:
+        status.erase()
+    raise AssertionError("the stream ended without its answer")
+
+
+def _tell(answer: Answer, with_text: bool) -> None:
+    """Print the text unless it was printed as it came, then what stands behind it."""
+    from ragq.cli.sources import refusal_lines, source_lines
+
+    if with_text:
+        typer.echo(printable(answer.text))
+    if answer.refusal is not None:
+        for line in refusal_lines(answer, width()):
+            typer.echo(line)
+    elif answer.citations:
+        typer.echo()
+        for line in source_lines(answer.citations, width()):
+            typer.echo(line)
+
+
+def _tell_aside(answer: Answer, explain: bool) -> None:
+    """On stderr: with `explain` the trace, and always one line of timings."""
+    from ragq.cli.explain import explain_lines
+    from ragq.cli.sources import timing_line
+
+    if explain:
+        typer.echo("", err=True)
+        for line in explain_lines(answer):
+            typer.echo(line, err=True)
+    typer.echo(timing_line(answer), err=True)

@@ -1,0 +1,196 @@
+"""`ragq index`: bring documents in, see what is there, take it out again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from ragq.cli.sources import shard_name
+from ragq.cli.terminal import file_bar, printable
+
+if TYPE_CHECKING:
+    from ragq.index.add import AddReport
+    from ragq.pipeline.remove import Removed
+
+index = typer.Typer(help="The documents that answers come from: add, list, remove, count.", no_args_is_help=True)
+
+_JSON = typer.Option(False, "--json", help="Print one JSON value instead of text.")
+_PATIENT = typer.Option(None, "--patient", metavar="ID", help="The patient whose record it is.")
+_SHARED = typer.Option(False, "--shared", help="A collection that every question may read.")
+_NAME = typer.Option("default", "--name", metavar="NAME", help="Which shared collection, with --shared.")
+
+
+@index.command("add")
+def add(
+    paths: list[Path] = typer.Argument(metavar="PATH...", help="Files and folders: Markdown, text, PDF, HTML, FHIR."),
+    patient: str | None = _PATIENT,
+    shared: bool = _SHARED,
+    name: str = _NAME,
+    as_json: bool = _JSON,
+) -> None:
+    """Index files and folders: new and changed files are read, unchanged ones skipped, vanished ones removed.
+
+    Example: ragq index add records/42 --patient 42
+
+    Fails: exit 1 when a file cannot be read, with its path and the reason; the rest is indexed. Exit 2 without exactly
+    one of --patient and --shared, or when a path does not exist. Exit 4 when the embedder is not here.
+    """
+    from ragq.pipeline.add import add_documents
+    from ragq.pipeline.rag import Ragq
+
+    owner = _owner(patient, shared, name)
+    with Ragq.open() as rag, file_bar("indexing") as progress:
+        report = add_documents(rag, owner, paths, progress)
+    for file, reason in report.failed:
+        typer.echo(printable(f"not indexed: {file}: {reason}"), err=True)
+    for document, warning in report.warnings:
+        typer.echo(printable(f"warning: {document}: {warning}"), err=True)
+    typer.echo(json.dumps(_added(report), indent=2, ensure_ascii=False) if as_json else _added_line(report))
+    if report.failed:
+        raise typer.Exit(1)
+
+
+@index.command("ls")
+def ls(patient: str | None = _PATIENT, shared: bool = _SHARED, name: str = _NAME, as_json: bool = _JSON) -> None:
+    """List the shards, or with --patient or --shared the documents of one.
+
+    Example: ragq index ls --patient 42
+
+    Fails: exit 4 when the patient or the collection has no index, with the command that adds one.
+    """
+    from ragq import settings
+    from ragq.index.store import open_shard
+
+    index_dir = settings.load().index_dir
+    if patient is None and not shared:
+        rows = _shards(index_dir)
+        lines = [_shard_line(row) for row in rows] or ["nothing is indexed; try `ragq demo` or `ragq index add`"]
+    else:
+        shard = open_shard(index_dir, _owner(patient, shared, name))
+        try:
+            rows = shard.documents()
+        finally:
+            shard.close()
+        lines = [f"{row['chunks']:>5} chunks  {row['date'] or '-':<10}  {row['name']}  {row['title']}" for row in rows]
+    typer.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else printable("\n".join(lines)))
+
+
+@index.command("rm")
+def rm(
+    documents: list[str] = typer.Argument(
+        None, metavar="[DOCUMENT]...", help="Names as `ragq index ls` shows them; all if none."
+    ),
+    patient: str | None = _PATIENT,
+    shared: bool = _SHARED,
+    name: str = _NAME,
+    yes: bool = typer.Option(False, "--yes", help="Do not ask first."),
+    as_json: bool = _JSON,
+) -> None:
+    """Remove documents, or a whole shard, with the KV states and cached answers made from them.
+
+    Example: ragq index rm --patient 42 --yes
+
+    Fails: exit 4 when there is no such index, exit 2 for a document that is not in it (nothing is removed then), exit 1
+    when you answer no.
+    """
+    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.remove import remove
+
+    owner = _owner(patient, shared, name)
+    what = f"{', '.join(documents)} of {shard_name(owner)}" if documents else f"everything of {shard_name(owner)}"
+    if not yes and sys.stdin.isatty() and not typer.confirm(printable(f"Remove {what}?"), err=True):
+        typer.echo("nothing was removed", err=True)
+        raise typer.Exit(1)
+    with Ragq.open() as rag:
+        removed = remove(rag, owner, documents or ())
+    typer.echo(json.dumps(asdict(removed), indent=2, ensure_ascii=False) if as_json else _removed_line(removed))
+
+
+@index.command("stats")
+def stats(as_json: bool = _JSON) -> None:
+    """Count documents, chunks, facts and bytes of every shard and in all.
+
+    Example: ragq index stats
+
+    Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting. A damaged shard is shown as damaged.
+    """
+    from ragq import settings
+
+    rows = _shards(settings.load().index_dir)
+    counted = ("documents", "chunks", "facts", "interactions", "bytes")
+    total = {key: sum(row.get(key, 0) for row in rows) for key in counted}
+    if as_json:
+        typer.echo(json.dumps({"shards": rows, "total": total}, indent=2, ensure_ascii=False))
+        return
+    for row in rows:
+        typer.echo(printable(_shard_line(row)))
+    typer.echo(f"{len(rows)} shards: " + ", ".join(f"{total[key]:,} {key}" for key in counted))
+
+
+def _owner(patient: str | None, shared: bool, name: str) -> str:
+    """`patient:ID` or `shared:NAME`. Raises UsageError unless exactly one was asked for."""
+    from ragq.errors import UsageError
+
+    if (patient is not None) == shared:
+        found = "both" if shared else "neither"
+        raise UsageError(f"expected exactly one of --patient ID and --shared, found {found}")
+    return f"shared:{name}" if patient is None else f"patient:{patient}"
+
+
+def _shards(index_dir: Path) -> list[dict[str, Any]]:
+    """What each shard says of itself; one that cannot be opened says why."""
+    from ragq.errors import RagqError
+    from ragq.index.store import open_shard, owners
+
+    rows = []
+    for owner in owners(index_dir):
+        try:
+            shard = open_shard(index_dir, owner)
+        except RagqError as error:
+            rows.append({"shard": owner, "damaged": str(error)})
+            continue
+        try:
+            rows.append(shard.stats())
+        finally:
+            shard.close()
+    return rows
+
+
+def _shard_line(row: dict[str, Any]) -> str:
+    if "damaged" in row:
+        return f"{row['shard']:<24}damaged: {row['damaged']}"
+    size = f"{row['bytes'] / 1e6:.1f} MB"
+    counts = f"{row['documents']:>5} documents {row['chunks']:>6} chunks {size:>10}"
+    return f"{shard_name(row['shard']):<24}{counts}  {row['embedder']}"
+
+
+def _added(report: AddReport) -> dict[str, Any]:
+    plain: dict[str, Any] = asdict(report)
+    plain["failed"] = [{"path": path, "reason": reason} for path, reason in report.failed]
+    plain["warnings"] = [{"document": document, "warning": warning} for document, warning in report.warnings]
+    return plain
+
+
+def _added_line(report: AddReport) -> str:
+    counts: dict[str, Sequence[object]] = {
+        "added": report.added,
+        "updated": report.updated,
+        "unchanged": report.unchanged,
+        "removed": report.removed,
+        "of another format": report.skipped,
+        "failed": report.failed,
+    }
+    told = ", ".join(f"{len(names)} {what}" for what, names in counts.items() if names) or "no files"
+    return printable(f"{shard_name(report.shard)}: {told}; {report.chunks} chunks embedded")
+
+
+def _removed_line(removed: Removed) -> str:
+    return printable(
+        f"removed from {shard_name(removed.shard)}: {removed.documents} documents, {removed.chunks} chunks, "
+        f"{removed.vectors} vectors, {removed.kv_states} KV states, {removed.answers} answers"
+    )

@@ -1,0 +1,148 @@
+"""Report: a suite's results as one JSON value, as a table, and against an earlier report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ragq.errors import UsageError
+from ragq.eval.bootstrap import Ratio
+from ragq.files import write_atomic
+
+SCHEMA = 1
+TIMES = ("ttft_ms", "total_ms")
+Row = Mapping[str, Any]
+Report = dict[str, Any]
+
+
+def summarise(rows: Sequence[Row], ratios: Sequence[Ratio]) -> dict[str, float]:
+    """Every mean that some question counts for, and p50 and p95 (ms) of the times."""
+    found = {ratio.name: ratio.mean(rows) for ratio in ratios}
+    numbers = {name: round(value, 4) for name, value in found.items() if value is not None}
+    for key in TIMES:
+        times = [row[key] for row in rows if key in row]
+        if times:
+            name = key.removesuffix("_ms")
+            numbers |= {f"{name}_p{p}_ms": round(float(np.percentile(times, p)), 1) for p in (50, 95)}
+    return numbers
+
+
+def build(
+    about: Mapping[str, Any], rows: Sequence[Row], ratios: Sequence[Ratio], totals: Mapping[str, float], seed: int
+) -> Report:
+    """The report: `about` (suite, command, date, machine, versions, settings, git), numbers overall and by group."""
+    intervals = {r.name: found for r in ratios if (found := r.interval(rows, seed)) is not None}
+    return {
+        "schema": SCHEMA,
+        **about,
+        "n": len(rows),
+        "results": {**summarise(rows, ratios), **totals},
+        "intervals": {name: list(bounds) for name, bounds in intervals.items()},
+        **{f"by_{key}": _groups(rows, key, ratios) for key in ("kind", "lang", "route")},
+        "questions": [dict(row) for row in rows],
+    }
+
+
+def _groups(rows: Sequence[Row], key: str, ratios: Sequence[Ratio]) -> dict[str, dict[str, float]]:
+    names = sorted({str(row.get(key, "error")) for row in rows})
+    groups = {name: [row for row in rows if str(row.get(key, "error")) == name] for name in names}
+    return {name: {"n": len(members), **summarise(members, ratios)} for name, members in groups.items()}
+
+
+def write(report: Report, path: Path) -> None:
+    """Write the report's JSON, whole or not at all."""
+    text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
+    write_atomic(path, lambda file: file.write(text.encode()))
+
+
+def read(path: Path) -> Report:
+    """An earlier report. Raises UsageError when the file is none, or of another schema."""
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; expected a report written by `ragq eval … --json FILE`") from None
+    except ValueError:
+        raise UsageError(f"{path}: not JSON; expected a report written by `ragq eval … --json FILE`") from None
+    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
+        found = report.get("schema") if isinstance(report, dict) else None
+        raise UsageError(f"{path}: expected a report of schema {SCHEMA}, found {found!r}")
+    return report
+
+
+def table(report: Report) -> str:
+    """The report for people: overall with intervals, then a line for each kind, language and route."""
+    overall = [["", "value", "95 % interval"]]
+    for name, value in report["results"].items():
+        low_high = report["intervals"].get(name)
+        overall.append([name, _shown(name, value), f"{low_high[0]:.3f} to {low_high[1]:.3f}" if low_high else ""])
+    columns = list(
+        dict.fromkeys(c for g in ("kind", "lang", "route") for row in report[f"by_{g}"].values() for c in row)
+    )
+    parts = [f"{report['suite']}: {report['n']} questions, model {report['versions']['model']}", _aligned(overall)]
+    for group in ("kind", "lang", "route"):
+        rows = [
+            [name, *(_shown(c, v[c]) if c in v else "-" for c in columns)] for name, v in report[f"by_{group}"].items()
+        ]
+        parts.append(_aligned([[group, *(_short(c) for c in columns)], *rows]))
+    return "\n\n".join(parts)
+
+
+def compare(before: Report, after: Report, ratios: Sequence[Ratio], seed: int) -> str:
+    """Differences (after − before) over the questions of both reports, with paired 95 % intervals.
+
+    `*` marks an interval without 0. Raises UsageError when the reports are of different suites or share no question.
+    """
+    if before["suite"] != after["suite"]:
+        raise UsageError(f"a report of suite {before['suite']} cannot be compared with one of {after['suite']}")
+    old = {row["id"]: row for row in before["questions"]}
+    new = {row["id"]: row for row in after["questions"]}
+    ids = [i for i in new if i in old and old[i]["question"] == new[i]["question"]]
+    if not ids:
+        raise UsageError("the two reports share no question; ask the same ones with --ids, or the same --n and --seed")
+    left, right = [old[i] for i in ids], [new[i] for i in ids]
+    lines = [[f"{len(ids)} questions in both", "before", "after", "difference", "95 % interval", ""]]
+    for ratio in ratios:
+        was, now = ratio.mean(left), ratio.mean(right)
+        bounds = ratio.difference(left, right, seed)
+        if was is None or now is None or bounds is None:
+            continue
+        sure = "*" if bounds[0] > 0 or bounds[1] < 0 else ""
+        lines.append(
+            [ratio.name, f"{was:.3f}", f"{now:.3f}", f"{now - was:+.3f}", f"{bounds[0]:+.3f} to {bounds[1]:+.3f}", sure]
+        )
+    for key in ("ttft_p50_ms", "ttft_p95_ms", "total_p50_ms"):
+        was, now = summarise(left, ()).get(key), summarise(right, ()).get(key)
+        if was is not None and now is not None:
+            lines.append([key, f"{was:.0f}", f"{now:.0f}", f"{now - was:+.0f}", "", ""])
+    changed = [i for i in ids if bool(old[i].get("facts_exact")) != bool(new[i].get("facts_exact"))]
+    turned = [f"{'gained' if new[i].get('facts_exact') else 'lost'}  {i}  {new[i]['question']}" for i in changed]
+    return "\n".join([_aligned(lines), *(["", *turned] if turned else [])])
+
+
+def _shown(name: str, value: float) -> str:
+    if name.endswith("_ms"):
+        return f"{value:.0f}"
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
+_SHORT = {
+    "facts_exact": "facts", "citation_precision": "cite P", "citation_recall": "cite R", "citation_hit": "cite hit",
+    "abstention_precision": "abst P", "abstention_recall": "abst R", "unsupported_answers": "unsupp",
+}  # fmt: skip
+
+
+def _short(name: str) -> str:
+    return _SHORT.get(name, name.removesuffix("_ms").replace("_", " "))
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns side by side: the first to the left, numbers to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True)))
+        for r in rows
+    ]
+    return "\n".join(line.rstrip() for line in lines)

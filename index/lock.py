@@ -1,0 +1,37 @@
+"""Lock: one writer per shard at a time; readers need none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from ragq.errors import RagqError
+from ragq.files import private_dir
+from ragq.index.store import shard_folder
+
+LOCK_SECONDS = 30.0
+
+
+@contextmanager
+def writing(index_dir: Path, owner: str) -> Iterator[None]:
+    """Hold the shard's write lock; waits LOCK_SECONDS, then raises RagqError saying who holds it.
+
+    The lock lies beside the shard's folder, so that the folder itself can be removed under it.
+    """
+    folder = shard_folder(index_dir, owner)
+    private_dir(folder.parent)
+    holder = folder.with_name(f".{folder.name}.pid")
+    try:
+        with FileLock(folder.with_name(f".{folder.name}.lock"), timeout=LOCK_SECONDS, mode=0o600):
+            with os.fdopen(os.open(holder, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(str(os.getpid()))
+            try:
+                yield
+            finally:
+                holder.unlink(missing_ok=True)
+    except Timeout:
+        who = holder.read_text() if holder.exists() else "unknown"
+        raise RagqError(f"{owner} is being written by process {who}; try again when it has ended") from None

@@ -1,0 +1,51 @@
+"""Schema: the tables of a shard's database, and how an empty one comes to be."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+
+from ragq.index import tokenizer
+
+FORMAT = "1"
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL UNIQUE, root TEXT NOT NULL,
+    digest TEXT NOT NULL, media TEXT NOT NULL, title TEXT NOT NULL, date TEXT, text TEXT NOT NULL,
+    added TEXT NOT NULL DEFAULT (datetime('now')));
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, n_tokens INTEGER NOT NULL,
+    heading TEXT NOT NULL, page INTEGER, vector BLOB NOT NULL, UNIQUE (document, ordinal));
+CREATE TABLE facts (
+    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, kind TEXT, name TEXT, status TEXT,
+    start INTEGER, end INTEGER, since TEXT, until TEXT, value TEXT, unit TEXT, dose TEXT, reason TEXT, resource TEXT);
+CREATE TABLE drugs (
+    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, name TEXT, classes TEXT, aliases TEXT,
+    class_aliases TEXT);
+CREATE TABLE interactions (
+    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, drug TEXT, partner TEXT, severity TEXT,
+    effect TEXT, management TEXT, start INTEGER, end INTEGER);
+CREATE INDEX chunks_document ON chunks (document);
+"""
+
+
+def initialise(path: Path, owner: str, embedder: str, dimension: int) -> None:
+    """Make the database beside its place and rename it, so that a kill never leaves one without its tables."""
+    for stale in path.parent.glob(".new.*"):  # of a process that was killed
+        stale.unlink()
+    partial = path.with_name(f".new.{os.getpid()}.db")
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o600))
+    db = sqlite3.connect(partial)
+    db.executescript(SCHEMA)
+    rows = {"owner": owner, "format": FORMAT, "embedder": embedder, "dimension": str(dimension),
+            "tokenizer": tokenizer.VERSION, "revision": "0", "created": secrets.token_hex(8)}  # fmt: skip
+    with db:
+        db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+    db.execute("PRAGMA journal_mode = WAL")
+    db.close()
+    partial.replace(path)

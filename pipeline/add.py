@@ -1,0 +1,30 @@
+"""Add: files into one shard of a home, with the embedder of the settings, loaded only when something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragq.engine.models import model_path
+from ragq.index.add import AddReport, Progress, add
+from ragq.index.embed import LazyEmbedder
+
+if TYPE_CHECKING:
+    from ragq.pipeline.rag import Ragq
+
+
+def add_documents(rag: Ragq, owner: str, paths: Sequence[Path], progress: Progress | None = None) -> AddReport:
+    """Bring the shard `owner` (`patient:ID` or `shared:NAME`) in line with the files and folders at `paths`.
+
+    Raises MissingError when the embedder is not here, UsageError for a path that is not there; see `index.add.add`.
+    """
+    settings = rag.settings
+    model_path(settings.embedder, settings.models_dir)
+    embedder = LazyEmbedder(settings.embedder, rag.index_embedder)
+    offsets = cache(rag.token_offsets)
+    report = AddReport(owner)
+    for path in paths:
+        report.include(add(settings.index_dir, owner, path, embedder, lambda text: offsets()(text), progress))
+    return report

@@ -1,0 +1,47 @@
+"""Warm: compute a patient's stable prompt prefix ahead of the first question and keep its KV state on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ragq.errors import UsageError
+from ragq.pipeline import prompt as prompts
+from ragq.pipeline.ask import _prepare_prefix, _tables
+from ragq.pipeline.summary import summarise
+from ragq.pipeline.trace import Trace
+
+if TYPE_CHECKING:
+    from ragq.pipeline.rag import Ragq
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """`status` is `computed`, `restored` (it was on disk) or `in memory`; `tokens` is the length of the prefix."""
+
+    patient: str
+    model: str
+    status: str
+    tokens: int
+    ms: float
+
+
+def warm(rag: Ragq, patient: str) -> Warmed:
+    """Have the KV state of the patient's summary on disk, so that the first question need not compute it.
+
+    Raises MissingError when the patient has no index or the model is not here, UsageError when caching is off.
+    """
+    if not rag.settings.cache or not rag.settings.cache_mb:
+        raise UsageError("the cache is off, so nothing can be kept; set cache = true and cache_mb above 0")
+    trace = Trace()
+    shards = rag.open_shards(patient)
+    try:
+        summary = summarise(_tables(shards, rag.lexicon(shards)))
+    finally:
+        for shard in shards:
+            shard.close()
+    engine = rag.engine()
+    with engine.lock:
+        prompt = prompts.build(engine, summary, (), "", "en", rag.settings.max_tokens)
+        status = _prepare_prefix(rag, engine, prompt, patient)
+    return Warmed(patient, rag.settings.model, status, prompt.boundaries[-1], round(trace.elapsed_ms(), 1))

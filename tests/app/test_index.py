@@ -1,0 +1,172 @@
+"""`ragq index` and `ragq cache` as processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from ragq.index.add import MAX_CHUNK_TOKENS
+from ragq.index.chunker import chunk
+from ragq.index.load import load
+from ragq.index.store import open_shard, owners, shard_folder
+
+LIGHT = {"RAGQ_EMBEDDER": "minilm-l6-int8"}
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """30 notes of several chunks each."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for n in range(30):
+        lines = [
+            f"## Visit {v}\n\nApixaban {n}.{v} mg twice daily, INR {v}.{n}. Review in {v} weeks.\n" for v in range(4)
+        ]
+        (folder / f"{n:02}.md").write_text(f"# Note {n}\n\n" + "\n".join(lines))
+    return folder
+
+
+@pytest.fixture
+def start(empty_home, environment):
+    """Start `ragq index add` in its own process and come back at once."""
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "ragq", "index", "add", *map(str, arguments)]
+        env = environment(empty_home, **LIGHT)
+        return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return run
+
+
+def whole_documents(home, owner, notes, offsets) -> int:
+    """How many documents the shard holds, each checked to have all its chunks and its text."""
+    shard = open_shard(home / "index", owner)
+    try:
+        found = shard.documents()
+        for row in found:
+            (document,) = load(notes / row["name"], row["name"])
+            wanted = [c.text for c in chunk(document, offsets, MAX_CHUNK_TOKENS)]
+            assert [c.text for c in shard.chunks() if c.document == row["name"]] == wanted
+            assert shard.document_text(row["name"]) == document.text
+        assert len(shard.vectors()[0]) == sum(row["chunks"] for row in found)
+    finally:
+        shard.close()
+    return len(found)
+
+
+def test_kill_9_leaves_whole_documents_and_a_rerun_completes(empty_home, notes, offsets, ragq, start):
+    """Killed at the first sight of the database, then each time it has grown."""
+    database = shard_folder(empty_home / "index", "patient:7") / "shard.db"
+    seen = []
+    for _ in range(4):
+        before = seen[-1] if seen else -1
+        process = start(notes, "--patient", "7")
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            if database.exists() and count(database) > before:
+                break
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        seen.append(whole_documents(empty_home, "patient:7", notes, offsets))
+    assert seen == sorted(seen)
+    assert seen[0] < 30
+    done = ragq(empty_home, "index", "add", str(notes), "--patient", "7", "--json", **LIGHT)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert len(report["added"]) + len(report["unchanged"]) == 30
+    assert whole_documents(empty_home, "patient:7", notes, offsets) == 30
+    leftovers = [p.name for p in database.parent.rglob("*") if "partial" in p.name or p.name.startswith(".new")]
+    assert leftovers == []
+
+
+def count(database) -> int:
+    import sqlite3
+
+    db = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+    try:
+        return db.execute("SELECT count(*) FROM documents").fetchone()[0]
+    except sqlite3.OperationalError:
+        return -1
+    finally:
+        db.close()
+
+
+def test_two_processes_add_at_once(empty_home, notes, start):
+    more = notes.parent / "more"
+    more.mkdir()
+    for n in range(8):
+        (more / f"m{n}.md").write_text(f"# More {n}\n\nTakes ramipril {n} mg.\n")
+    both = [start(folder, "--patient", "7") for folder in (notes, more, notes)]
+    for process in both:
+        out, error = process.communicate(timeout=120)
+        assert process.returncode == 0, (out, error)
+    shard = open_shard(empty_home / "index", "patient:7")
+    assert len(shard.documents()) == 38
+    assert (shard.folder / f"segment.{shard.revision()}").is_dir()
+    shard.close()
+
+
+def test_a_broken_file_is_named_and_the_rest_is_indexed(empty_home, tmp_path, ragq):
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "good.md").write_text("# Good\n\nTakes apixaban.\n")
+    (folder / "broken.json").write_text('{"resourceType": "Bundle"')
+    (folder / "empty.md").write_text("")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    done = ragq(empty_home, "index", "add", str(folder), "--patient", "7", "--json", **LIGHT)
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    assert report["added"] == ["good.md"]
+    assert report["skipped"] == ["picture.png"]
+    assert {item["path"] for item in report["failed"]} == {str(folder / "broken.json"), str(folder / "empty.md")}
+    assert all(item["reason"] for item in report["failed"])
+    assert str(folder / "broken.json") in done.stderr
+    assert "the file is empty" in done.stderr
+
+
+def test_ls_stats_and_rm(copied_home, ragq):
+    shards = json.loads(ragq(copied_home, "index", "ls", "--json").stdout)
+    assert [row["shard"] for row in shards] == ["shared:default", "patient:1", "patient:10", "patient:42"]
+    documents = json.loads(ragq(copied_home, "index", "ls", "--patient", "42", "--json").stdout)
+    assert "bundle.json" in [row["name"] for row in documents]
+    assert "bundle.json" in ragq(copied_home, "index", "ls", "--patient", "42").stdout
+    totals = json.loads(ragq(copied_home, "index", "stats", "--json").stdout)["total"]
+    assert totals["documents"] == sum(row["documents"] for row in shards)
+
+    assert ragq(copied_home, "ask", "INR?", "--patient", "42").returncode == 0
+    assert ragq(copied_home, "ask", "INR?", "--patient", "1").returncode == 0
+    done = ragq(copied_home, "index", "rm", "--patient", "42", "bundle.json", "--json")
+    removed = json.loads(done.stdout)
+    assert removed["documents"] == 1
+    assert removed["chunks"] == removed["vectors"] > 0
+    assert removed["answers"] == 1
+    assert ragq(copied_home, "index", "rm", "--patient", "42", "no.md").returncode == 2
+    done = ragq(copied_home, "index", "rm", "--patient", "42")
+    assert done.returncode == 0
+    assert "documents" in done.stdout
+    assert ragq(copied_home, "index", "rm", "--patient", "42").returncode == 4
+    assert ragq(copied_home, "ask", "INR?", "--patient", "42").returncode == 4
+    assert not shard_folder(copied_home / "index", "patient:42").exists()
+    assert owners(copied_home / "index") == ["shared:default", "patient:1", "patient:10"]
+    assert ragq(copied_home, "index", "rm", "--shared", "--name", "no").returncode == 4
+    assert json.loads(ragq(copied_home, "cache", "stats", "--json").stdout)["answers"] == 1
+
+
+def test_cache_warm_stats_and_clear(copied_home, ragq):
+    small = {"RAGQ_MODEL": "smollm2-135m"}
+    warmed = json.loads(ragq(copied_home, "cache", "warm", "--patient", "1", "--json", **small).stdout)
+    assert warmed["status"] == "computed"
+    assert warmed["tokens"] > 50
+    again = json.loads(ragq(copied_home, "cache", "warm", "--patient", "1", "--json", **small).stdout)
+    assert again["status"] == "restored"
+    stats = json.loads(ragq(copied_home, "cache", "stats", "--json").stdout)
+    assert stats["kv_states"] == 1
+    assert stats["kv_bytes"] > 1000
+    assert json.loads(ragq(copied_home, "cache", "clear", "--patient", "42", "--json").stdout)["kv_states"] == 0
+    assert json.loads(ragq(copied_home, "cache", "clear", "--patient", "1", "--json").stdout)["kv_states"] == 1
+    assert ragq(copied_home, "cache", "warm", "--patient", "43", **small).returncode == 4

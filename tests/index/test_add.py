@@ -1,0 +1,216 @@
+"""Adding files and folders to a shard: what is read, skipped, replaced, removed, refused."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ragq.errors import MissingError, UsageError
+from ragq.index.add import AddReport, add
+from ragq.index.embed import LazyEmbedder, open_embedder
+from ragq.index.segment import open_segment
+from ragq.index.store import open_shard
+
+OWNER = "patient:7"
+
+
+@pytest.fixture
+def index(tmp_path):
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "record"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "a.md").write_text("# A\n\nTakes apixaban 5 mg twice daily.\n")
+    (folder / "b.md").write_text("# B\n\nINR 2.4 on 2024-01-02.\n")
+    (folder / "notes" / "c.txt").write_text("Reviewed in clinic, no bleeding.\n")
+    return folder
+
+
+@pytest.fixture
+def run(index, light_embedder, offsets):
+    return lambda path, owner=OWNER: add(index, owner, path, light_embedder, offsets)
+
+
+def texts(index, owner=OWNER) -> dict[str, str]:
+    shard = open_shard(index, owner)
+    try:
+        return {row["name"]: shard.document_text(row["name"]) for row in shard.documents()}
+    finally:
+        shard.close()
+
+
+def test_names_are_paths_below_the_folder(run, folder, index):
+    report = run(folder)
+    assert report.added == ["a.md", "b.md", "notes/c.txt"]
+    assert report.chunks == 3
+    assert list(texts(index)) == report.added
+
+
+def test_unchanged_is_skipped_changed_replaced_gone_removed(run, folder, index):
+    run(folder)
+    (folder / "a.md").write_text("# A\n\nTakes apixaban 2.5 mg twice daily.\n")
+    (folder / "b.md").unlink()
+    (folder / "d.md").write_text("# D\n\nNew.\n")
+    report = run(folder)
+    assert (report.unchanged, report.updated, report.added, report.removed) == (
+        ["notes/c.txt"],
+        ["a.md"],
+        ["d.md"],
+        ["b.md"],
+    )
+    assert "2.5 mg" in texts(index)["a.md"]
+    assert set(texts(index)) == {"a.md", "d.md", "notes/c.txt"}
+
+
+def test_nothing_changed_opens_no_embedder_and_writes_nothing(run, folder, index, offsets):
+    run(folder)
+    shard = open_shard(index, OWNER)
+    revision = shard.revision()
+    shard.close()
+
+    def open_none():
+        raise AssertionError("opened")
+
+    report = add(index, OWNER, folder, LazyEmbedder("minilm-l6", open_none), offsets)
+    assert len(report.unchanged) == 3
+    shard = open_shard(index, OWNER)
+    assert shard.revision() == revision
+    shard.close()
+
+
+def test_a_touched_file_with_the_same_bytes_is_unchanged(run, folder):
+    run(folder)
+    os.utime(folder / "a.md", (1, 1))
+    assert "a.md" in run(folder).unchanged
+
+
+def test_moved_within_the_folder(run, folder, index):
+    run(folder)
+    (folder / "a.md").rename(folder / "notes" / "a.md")
+    report = run(folder)
+    assert (report.added, report.removed) == (["notes/a.md"], ["a.md"])
+    assert set(texts(index)) == {"b.md", "notes/a.md", "notes/c.txt"}
+
+
+def test_the_whole_folder_moved_keeps_the_names(run, folder, index):
+    run(folder)
+    new = folder.rename(folder.with_name("elsewhere"))
+    report = run(new)
+    assert set(texts(index)) == {"a.md", "b.md", "notes/c.txt"}
+    assert report.failed == []
+    assert len(run(new).unchanged) == 3
+
+
+def test_two_folders_in_one_shard_tell_equal_names_apart(run, folder, index, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.md").write_text("# Other A\n\nTakes ramipril.\n")
+    run(folder)
+    assert run(other).added == ["other/a.md"]
+    assert run(folder).removed == []
+    assert {"a.md", "other/a.md"} <= set(texts(index))
+
+
+def test_one_file_then_its_folder(run, folder, index):
+    run(folder / "a.md")
+    report = run(folder)
+    assert report.unchanged == ["a.md"]
+    assert set(texts(index)) == {"a.md", "b.md", "notes/c.txt"}
+
+
+def test_a_broken_file_keeps_what_an_earlier_run_read_of_it(run, folder, index):
+    (folder / "bundle.json").write_text('{"resourceType": "Bundle", "type": "collection", "entry": []')
+    report = run(folder)
+    assert [path for path, _ in report.failed] == [str(folder / "bundle.json")]
+    assert len(report.added) == 3
+    (folder / "a.md").write_bytes(b"")
+    report = run(folder)
+    assert (str(folder / "a.md"), "the file is empty") in report.failed
+    assert "apixaban" in texts(index)["a.md"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_an_unreadable_file_is_reported(run, folder):
+    (folder / "a.md").chmod(0)
+    assert [path for path, _ in run(folder).failed] == [str(folder / "a.md")]
+
+
+def test_a_link_out_of_the_folder_is_refused_and_one_inside_followed(run, folder, index, tmp_path):
+    secret = tmp_path / "secret.md"
+    secret.write_text("# Secret\n\nAnother patient's note.\n")
+    (folder / "out.md").symlink_to(secret)
+    (folder / "dangling.md").symlink_to(folder / "nothing.md")
+    (folder / "in.md").symlink_to(folder / "b.md")
+    report = run(folder)
+    assert {path for path, _ in report.failed} == {str(folder / "out.md"), str(folder / "dangling.md")}
+    assert "in.md" in report.added
+    assert not any("Another patient" in text for text in texts(index).values())
+
+
+def test_a_linked_folder_is_not_a_way_out(run, folder, index, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x.md").write_text("# X\n\nAnother patient's note.\n")
+    (folder / "link").symlink_to(tmp_path / "outside")
+    run(folder)
+    assert not any("Another patient" in text for text in texts(index).values())
+
+
+def test_hidden_and_foreign_files_are_left_alone(run, folder):
+    (folder / ".hidden.md").write_text("# H\n\nhidden\n")
+    (folder / "scan.png").write_bytes(b"\x89PNG")
+    report = run(folder)
+    assert report.skipped == ["scan.png"]
+    assert len(report.added) == 3
+
+
+def test_no_such_path(run, tmp_path, index):
+    with pytest.raises(UsageError, match="no such file"):
+        run(tmp_path / "nowhere")
+    with pytest.raises(MissingError):
+        open_shard(index, OWNER)
+
+
+def test_another_embedder_is_refused(run, folder, index, models_dir, offsets):
+    run(folder)
+    other = LazyEmbedder("minilm-l6-int8", lambda: open_embedder(models_dir / "minilm-l6-int8", "minilm-l6-int8"))
+    with pytest.raises(UsageError, match=r"minilm-l6, now minilm-l6-int8.*index rm"):
+        add(index, OWNER, folder, other, offsets)
+
+
+def test_warnings_of_the_loader_are_reported(run, folder):
+    (folder / "twice.md").write_text("---\n- a list where values belong\n---\n# T\n\nText.\n")
+    report = run(folder)
+    assert all(name == "twice.md" and said for name, said in report.warnings)
+
+
+def test_reports_add_up():
+    one, two = AddReport(OWNER, added=["a"], chunks=1), AddReport(OWNER, failed=[("b", "broken")], chunks=2)
+    one.include(two)
+    assert (one.added, one.failed, one.chunks) == (["a"], [("b", "broken")], 3)
+
+
+def test_search_structures_follow_the_documents(run, folder, index):
+    run(folder)
+    (folder / "b.md").unlink()
+    run(folder)
+    shard = open_shard(index, OWNER)
+    try:
+        assert len(open_segment(shard).rowids) == 2
+        assert [p.name for p in shard.folder.glob("segment.*")] == [f"segment.{shard.revision()}"]
+    finally:
+        shard.close()
+
+
+def test_the_default_embedder_itself(index, folder, models_dir, offsets, light_embedder):
+    """The one with torch: what it stores is near to what its light form reads questions with."""
+    embedder = open_embedder(models_dir / "minilm-l6", "minilm-l6")
+    report = add(index, OWNER, folder, embedder, offsets)
+    assert report.chunks == 3
+    shard = open_shard(index, OWNER)
+    _, vectors = shard.vectors()
+    light = light_embedder.encode([c.indexed_text for c in shard.chunks()])
+    shard.close()
+    assert (vectors * light).sum(1).min() > 0.97

@@ -1,0 +1,89 @@
+import pytest
+from ragq.index.drug import Drug
+from ragq.index.lexicon import Lexicon
+from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.ground import Gate, marks, strip_marks
+
+LEXICON = Lexicon(
+    [
+        Drug("apixaban", ("direct oral anticoagulant", "anticoagulant"), ("Eliquis",)),
+        Drug("warfarin", ("vitamin K antagonist", "anticoagulant")),
+        Drug("amiodarone", ("antiarrhythmic",)),
+        Drug("metformin", ("biguanide",)),
+        Drug("penicillin", ("antibiotic",)),
+    ]
+)
+LINES = [
+    "Interaction of apixaban with amiodarone (moderate): Amiodarone inhibits P-glycoprotein and modestly raises apixaban levels, so the risk of bleeding rises. Management: no routine dose change; watch for bleeding.",
+    "Apixaban 5 mg oral tablet: active since 2024-03-15; 5 mg twice daily. Apixaban is: direct oral anticoagulant, anticoagulant.",
+    "Warfarin 3 mg oral tablet: stopped 2024-03-12 (started 2019-02-21); reason: Labile INR, changed to apixaban.",
+    "Metformin 500 mg oral tablet: active since 2023-01-24; 500 mg twice daily.",
+    "Her mother took warfarin and had a bleed into the brain.",
+    "Allergy to Penicillin: refuted (no such allergy).",
+    "Haemoglobin 12.4 g/dL on 2026-09-08.",
+]
+GATE = Gate([Evidence(t, t, "d", "patient:1", "test") for t in LINES], LEXICON, {"warfarin": "stopped"})
+
+
+@pytest.mark.parametrize(
+    ("sentence", "citations"),
+    [
+        ("Amiodarone raises apixaban levels, so the risk of bleeding rises.", (1,)),
+        ("Apixaban 5 mg twice daily is active since 2024-03-15.", (2,)),
+        ("Apixaban has been active since March 2024.", (2,)),
+        ("Warfarin was stopped on 12 March 2024 because of a labile INR.", (3,)),
+        ("Eliquis 5 mg twice daily.", (2,)),
+        ("Her mother took warfarin and had a bleed into the brain.", (5,)),
+        ("The penicillin allergy was refuted.", (6,)),
+        ("The haemoglobin was 12.4 g/dL on 2026-09-08.", (7,)),
+    ],
+)
+def test_supported_sentences_get_out_with_their_lines(sentence, citations):
+    verdict = GATE.check(sentence)
+    assert verdict.supported, verdict.reason
+    assert verdict.citations == citations
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Apixaban 2.5 mg twice daily.",
+        "Apixaban 5 mg once daily.",
+        "Apixaban 5 g twice daily.",
+        "Apixaban 500 mg twice daily.",
+        "Metformin 5 mg twice daily.",
+        "Apixaban has been active since March 2023.",
+        "The patient is taking warfarin.",
+        "Yes, the patient takes warfarin 3 mg.",
+        "The patient takes rivaroxaban.",
+        "Apixaban raises amiodarone levels.",
+        "Amiodarone lowers apixaban levels.",
+        "The patient is allergic to penicillin.",
+        "The patient took warfarin and had a bleed into the brain.",
+        "Her father took warfarin and had a bleed into the brain.",
+        "The potassium was 4.1 mmol/L.",
+        "The haemoglobin was 12.4 mmol/L on 2026-09-08.",
+        "The haemoglobin was 14.2 g/dL on 2026-09-08.",
+        "She has heart failure and takes apixaban.",
+        "Warfarin was stopped because her mother had a bleed into the brain.",
+        "Dr Brown stopped warfarin on 2024-03-12.",
+        "The sky over the harbour turned orange.",
+    ],
+)
+def test_unsupported_sentences_do_not_get_out(sentence):
+    verdict = GATE.check(sentence)
+    assert not verdict.supported
+    assert verdict.reason
+
+
+def test_the_models_own_marks_are_kept_when_they_are_right():
+    assert GATE.check("Apixaban 5 mg twice daily [2].").citations == (2,)
+
+
+def test_a_wrong_mark_is_replaced_by_the_line_that_says_it():
+    assert GATE.check("Apixaban 5 mg twice daily [4].").citations == (2,)
+
+
+def test_marks():
+    assert marks("a [1][2, 3] b [x]") == [1, 2, 3]
+    assert strip_marks("It bleeds [1][2].") == "It bleeds."
