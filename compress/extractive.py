@@ -6,6 +6,7 @@ is a verbatim quote of the source.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,12 +16,15 @@ from ragq.index.boundary import line_ends, sentence_ends
 from ragq.index.embed import Embedder
 from ragq.index.fusion import z_scores
 from ragq.index.hit import Hit
+from ragq.index.inert import order_spans
 from ragq.index.tokenizer import tokenize
 
 # A chunk's score counts this much beside a sentence's own two.
 CHUNK_WEIGHT = 0.3
-# With a patient's question, what stands in the patient's own record comes first unless it is clearly further off.
-OWN_BONUS = 0.7
+# Sentences worth embedding: the best by words, by their chunk and by the caller's bonus.
+EMBEDDED = 48
+
+Bonus = Callable[[Hit, str], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,12 @@ class Excerpt:
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Char spans of the sentences and list items of a chunk, covering all of it."""
-    cuts = sorted({0, len(text), *line_ends(text, 0, len(text)), *sentence_ends(text, 0, len(text))})
-    return [(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if text[a:b].strip()]
+    """Char spans of the sentences and list items of a chunk; orders to the model are left out."""
+    orders = order_spans(text)
+    edges = {edge for span in orders for edge in span}
+    cuts = sorted({0, len(text), *line_ends(text, 0, len(text)), *sentence_ends(text, 0, len(text)), *edges})
+    spans = [(a, b) for a, b in itertools.pairwise(cuts) if text[a:b].strip()]
+    return [(a, b) for a, b in spans if not any(a >= start and b <= end for start, end in orders)]
 
 
 def compress(
@@ -51,27 +58,29 @@ def compress(
     embedder: Embedder,
     count: Callable[[str], int],
     budget: int,
+    bonus: Bonus = lambda _hit, _text: 0.0,
 ) -> list[Excerpt]:
     """The best sentences of `hits` within `budget` tokens as `count` counts them, the best excerpt first.
 
     A sentence scores by its cosine with the question and by the weighted question terms it holds, both z-scored
-    over all sentences, plus a share of its chunk's score. Neighbours that are both kept become one excerpt.
+    over all sentences, plus a share of its chunk's score and what `bonus` gives it. Neighbours that are both kept
+    become one excerpt.
     """
     spans = [(h, i, a, b) for h in hits for i, (a, b) in enumerate(sentences(h.chunk.text))]
     if not spans:
         return []
     texts = [h.chunk.text[a:b].strip() for h, _, a, b in spans]
-    cosines = (
-        embedder.encode([_with_heading(h, t) for (h, _, _, _), t in zip(spans, texts, strict=True)]) @ query_vector
-    )
     lexical = np.array([_overlap(t, terms) for t in texts], dtype=np.float32)
     chunk = np.array([h.score for h, _, _, _ in spans], dtype=np.float32)
-    own = np.array([not h.chunk.shard.startswith("shared:") for h, _, _, _ in spans], dtype=np.float32)
-    scores = z_scores(cosines) + z_scores(lexical) + CHUNK_WEIGHT * z_scores(chunk) + OWN_BONUS * own
-    scores = scores - 10.0 * _repeats(texts)
+    extra = np.array([bonus(h, t) for (h, _, _, _), t in zip(spans, texts, strict=True)], dtype=np.float32)
+    first = z_scores(lexical) + CHUNK_WEIGHT * z_scores(chunk) + extra - 10.0 * _repeats(texts)
+    near = np.argsort(-first, kind="stable")[:EMBEDDED]
+    cosines = embedder.encode([_with_heading(spans[i][0], texts[i]) for i in near]) @ query_vector
+    scores = np.full(len(spans), -np.inf, dtype=np.float32)
+    scores[near] = first[near] + z_scores(cosines)
     kept: set[int] = set()
     left = budget
-    for i in np.argsort(-scores, kind="stable"):
+    for i in np.argsort(-scores, kind="stable")[: len(near)]:
         cost = count(texts[i]) + 12  # the number, place and date in front of each line
         if cost <= left:
             kept.add(int(i))

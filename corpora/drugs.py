@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SOURCE = Path(__file__).parent / "source"
-NOTICE = "> Illustrative text for software tests. Not for clinical use."
+NOTICE = "Illustrative text for software tests. Not for clinical use."
 ORIGIN = "General pharmacology as in the public product information (SmPC / US label) and BNF class texts, paraphrased"
 GUIDELINE_ORIGIN = "General clinical guidance as in public national guidelines, paraphrased"
 SEVERITIES = ("contraindicated", "major", "moderate", "minor")
@@ -136,10 +136,9 @@ def monograph(drug: Drug, terms: dict[str, tuple[str, list[str]]]) -> str:
         f"spanish: {yaml_list(drug.spanish)}",
         f"classes_spanish: {yaml_list(spanish_classes)}",
         f"source: {ORIGIN}",
+        f"notice: {NOTICE}",
         "---",
         f"# {title}",
-        "",
-        NOTICE,
         "",
         "## Class and use",
         f"{title} belongs to: {', '.join(drug.classes)}. {drug.texts['use']}",
@@ -179,10 +178,9 @@ def guidelines() -> dict[str, str]:
             f"title: {page['title']}",
             f"topics: {yaml_list(split(page['topics']))}",
             f"source: {GUIDELINE_ORIGIN}",
+            f"notice: {NOTICE}",
             "---",
             f"# {page['title']}",
-            "",
-            NOTICE,
             "",
         ]
         out[f"{name}.md"] = "\n".join(head) + page["body"].lstrip("\n")

@@ -79,10 +79,29 @@ def retrieve(query: Query, vector: NDArray[np.float32], shards: Sequence[OpenSha
     if not found:
         return []
     fused = fuse(np.array(lexical, dtype=np.float32), np.array(dense, dtype=np.float32))
+    best = _with_shares(largest(fused, len(fused)), [opened.shard.owner for opened, _ in found], k)
     hits = []
-    for i in largest(fused, k):
+    for i in best:
         opened, position = found[i]
         chunk = next(opened.shard.chunks([int(opened.segment.rowids[position])]), None)
         if chunk is not None:
             hits.append(Hit(chunk, float(fused[i]), {"bm25": lexical[i], "dense": dense[i]}))
     return hits
+
+
+def _with_shares(order: NDArray[np.int64], owners: Sequence[str], k: int) -> list[int]:
+    """The k best, but of each shard at least an even share where it has as many: a patient's few chunks are not
+    crowded out by a large library that speaks of the same drugs."""
+    share = k // max(1, len(set(owners)))
+    kept: set[int] = set()
+    for owner in set(owners):
+        kept |= (
+            {int(i) for i in order if owners[i] == owner}
+            if owners.count(owner) <= share
+            else set([int(i) for i in order if owners[i] == owner][:share])
+        )
+    for i in order:
+        if len(kept) >= k:
+            break
+        kept.add(int(i))
+    return [int(i) for i in order if int(i) in kept][:k]

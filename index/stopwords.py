@@ -16,7 +16,7 @@ FUNCTION_WORDS = frozenset(
     el la los las un una unos unas lo le les este esta esto esos esas ese esa es son era eran fue fueron ser estar está están estuvo
     ha han hay hubo haber tiene tienen tuvo que qué cual cuál cuales cuáles quien quién quienes como cómo cuanto cuánto cuanta cuánta
     cuantos cuántos cuantas cuántas donde dónde cuando cuándo por para con sin de del en al a y e o u se su sus más mas puede pueden
-    paciente pacientes historia
+    paciente pacientes historia alguna alguno algún algunas ninguna ninguno ningún mr mrs ms dr señor señora sr sra ahora
     """
     )
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ragq.engine.generation import Generation
@@ -18,9 +17,10 @@ from ragq.pipeline.answer import Answer, Citation, Sentence
 from ragq.pipeline.events import CitationEvent, DoneEvent, Event, StageEvent, TokenEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, content, strip_marks
+from ragq.pipeline.notes import Notes
 from ragq.pipeline.question import Question, language_of, read_question
 from ragq.pipeline.recall import recall
-from ragq.pipeline.refuse import names_in, nothing_supports, refusal_text, unmentioned
+from ragq.pipeline.refuse import nothing_supports, refusal_text, unmentioned
 from ragq.pipeline.sentences import Sentences, bearing_numbers
 from ragq.pipeline.summary import summarise
 from ragq.pipeline.table import Statement, TableAnswer, Tables, answer_from_tables, tool_evidence
@@ -45,6 +45,7 @@ class Draft:
     dropped: list[dict[str, str]]
     timings: dict[str, float]
     refusal: str | None = None
+    absent: str | None = None
     cited: tuple[int, ...] = ()
 
 
@@ -105,8 +106,8 @@ def _fresh(
     draft = Draft(text, patient, [], [], [], {})
     with trace.stage("tools") as note:
         lexicon = rag.lexicon(shards)
-        question = read_question(text, lexicon)
         tables = _tables(shards, lexicon)
+        question = read_question(text, lexicon, tables.record.name)
         table = answer_from_tables(question, tables)
         note |= {"route": table.route if table else "read", "language": question.language, "intents": sorted(question.intents),
                  "mentions": [m.name for m in question.mentions]}  # fmt: skip
@@ -126,14 +127,13 @@ def _tables(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:
     shared = [s for s in shards if s.is_shared]
     facts = [f for s in own for f in s.facts()]
     rows = [i for s in shared for i in s.interactions()]
-    named = cache(lambda: names_in(own or shared, lexicon))
     return Tables(
         read_record(facts, lexicon),
         rows,
         lexicon,
         own[0].owner if own else "",
         shared[0].owner if shared else "",
-        lambda name: name in named(),
+        Notes(own or shared, lexicon),
     )
 
 
@@ -161,8 +161,9 @@ def _read(
         draft.evidence = list(table.evidence)
     else:
         known = tool_evidence(question, tables)
-        if missing := unmentioned(question, tables):
-            draft.refusal = f"{missing} is not mentioned in the documents searched"
+        draft.absent = unmentioned(question, tables)
+        if draft.absent:
+            draft.refusal = f"{draft.absent} is not in the patient's documents"
         draft.evidence = known + [
             e for e in recall(rag, question, tables, shards, trace) if e.quote not in {k.quote for k in known}
         ]
@@ -336,7 +337,7 @@ def _finish(draft: Draft, question: Question, rag: Ragq, trace: Trace) -> Answer
     refusal = draft.refusal if not draft.sentences else None
     citations = tuple(_citation(i, draft.evidence[n - 1]) for i, n in enumerate(draft.cited, start=1))
     nearest = tuple(_citation(i, e) for i, e in enumerate(draft.evidence[:3], start=1)) if refusal else ()
-    text = " ".join(marked(s) for s in draft.sentences) if draft.sentences else refusal_text(question)
+    text = " ".join(marked(s) for s in draft.sentences) if draft.sentences else refusal_text(question, draft.absent)
     timings = {"total_ms": round(trace.elapsed_ms(), 1), **draft.timings}
     timings.setdefault("ttft_ms", timings["total_ms"])
     return Answer(

@@ -217,10 +217,8 @@ class Gate:
             case "negation":
                 return span.kind == "negation" and span.norm in _SUPPORTS[norm]
             case "class":
-                return (
-                    (span.kind == "class"
-                    and span.norm == norm)
-                    or (span.kind == "drug" and norm in self._lexicon.classes_of(span.norm))
+                return (span.kind == "class" and span.norm == norm) or (
+                    span.kind == "drug" and norm in self._lexicon.classes_of(span.norm)
                 )
             case "direction":
                 return True

@@ -116,5 +116,5 @@ def evidence_text(evidence: Sequence[Evidence]) -> str:
 
 
 def _where(evidence: Evidence) -> str:
-    parts = [p for p in (evidence.section, evidence.date) if p]
-    return f"({', '.join(parts)}) " if parts else ""
+    parts = [p for p in (evidence.date, evidence.section) if p]
+    return f"{' '.join(parts)}: " if parts else ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ragq.compress.extractive import Excerpt, compress
+from ragq.compress.extractive import Bonus, Excerpt, compress
 from ragq.index.hit import Hit
+from ragq.index.inert import order_spans
 from ragq.index.rerank import rerank
 from ragq.index.retrieve import make_query, retrieve
+from ragq.index.spans import protected
 from ragq.index.store import Shard
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.inert import is_order, without_orders
 from ragq.pipeline.question import Question
 from ragq.pipeline.table import Tables
 from ragq.pipeline.trace import Trace
@@ -34,18 +35,39 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
         with trace.stage("rerank") as note:
             hits = rerank(question.text, hits, reranker)
             note |= {"top": _show(hits[:10])}
-    kept, left = hits[: settings.top_k], hits[settings.top_k :]
     with trace.stage("compress") as note:
-        excerpts = compress(kept, vector, query.terms, embedder, _estimate, settings.context_tokens)
+        bonus = _clinical_bonus(question, tables)
+        excerpts = compress(hits, vector, query.terms, embedder, _estimate, settings.context_tokens, bonus)[
+            : settings.top_k
+        ]
+        used = {e.hit.chunk.id for e in excerpts}
         note |= {
-            "tokens_in": sum(_estimate(h.chunk.text) for h in kept),
+            "tokens_in": sum(_estimate(h.chunk.text) for h in hits),
             "tokens_out": sum(_estimate(e.text) for e in excerpts),
             "kept": [e.hit.chunk.id for e in excerpts],
-            "left_out": [h.chunk.id for h in left[:20]],
-            "why": f"beyond the {settings.top_k} best chunks, or a sentence below the budget of {settings.context_tokens} tokens",
+            "left_out": [h.chunk.id for h in hits if h.chunk.id not in used][:20],
+            "why": f"no sentence among the {settings.top_k} best within {settings.context_tokens} tokens",
+            "orders_ignored": [h.chunk.id for h in hits if order_spans(h.chunk.text)],
         }
-        note["orders_ignored"] = [e.hit.chunk.id for e in excerpts if is_order(e.text)]
-    return [found for e in excerpts if (found := _evidence(e)).text]
+    return [_evidence(e) for e in excerpts]
+
+
+# What a sentence gains by standing in the patient's own record, by naming what the question names, and by its date.
+OWN, NAMED, DATED = 0.7, 1.5, 1.0
+
+
+def _clinical_bonus(question: Question, tables: Tables) -> Bonus:
+    wanted = {m.name for m in question.mentions}
+    own_weight = 0.0 if question.is_general() else OWN
+    dates = [s.norm for s in protected(question.text, tables.lexicon) if s.kind == "date"]
+
+    def bonus(hit: Hit, text: str) -> float:
+        own = not hit.chunk.shard.startswith("shared:")
+        named = bool(wanted) and bool(wanted & {m.name for m in tables.lexicon.find(text)})
+        dated = any((hit.chunk.date or "").startswith(d) or d in text for d in dates)
+        return own_weight * own + NAMED * named * (1.0 if own or not own_weight else 0.5) + DATED * dated
+
+    return bonus
 
 
 def _estimate(text: str) -> int:
@@ -68,7 +90,7 @@ def _show(hits: Sequence[Hit]) -> list[dict[str, object]]:
 def _evidence(excerpt: Excerpt) -> Evidence:
     chunk = excerpt.hit.chunk
     return Evidence(
-        text=without_orders(excerpt.text),
+        text=excerpt.text,
         quote=excerpt.text,
         document=chunk.document,
         shard=chunk.shard,

@@ -4,40 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragq.index.lexicon import Lexicon
-from ragq.index.store import Shard
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import content
 from ragq.pipeline.question import Question
-from ragq.pipeline.table import Tables
+from ragq.pipeline.table import Tables, has_value
 
 # Share of the question's content words that the evidence must hold together.
 MIN_COVERAGE = 0.34
 
 _REFUSAL = {"en": "The record does not say.", "es": "La historia no lo dice."}
+_ABSENT = {
+    "en": "The record does not say: it does not mention {names}.",
+    "es": "La historia no lo dice: no menciona {names}.",
+}
 
 
-def refusal_text(question: Question) -> str:
-    """What is shown when nothing supports an answer."""
-    return _REFUSAL[question.language]
-
-
-def names_in(shards: Sequence[Shard], lexicon: Lexicon) -> set[str]:
-    """Every drug, class, lab and condition that the documents of these shards name."""
-    return {m.name for s in shards for d in s.documents() for m in lexicon.find(s.document_text(d["name"]))}
+def refusal_text(question: Question, absent: str | None) -> str:
+    """What is shown when nothing supports an answer, with the names that the record lacks."""
+    return _ABSENT[question.language].format(names=absent) if absent else _REFUSAL[question.language]
 
 
 def unmentioned(question: Question, tables: Tables) -> str | None:
     """A drug, lab or condition of the question that no document of the patient names, if there is one.
 
-    A drug with a monograph may still be asked about in general: with other words in the question, it is read up.
+    What is asked in general (a maximum, a target, what to monitor) may be answered by the shared documents.
     """
-    wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
-    missing = [name for name in wanted if not tables.in_notes(name)]
-    general = question.residual or len(question.named("drug")) > 1
-    if general and any(tables.lexicon.classes_of(name) for name in missing):
+    if not tables.patient_shard or question.is_general():
         return None
+    drugs = question.named("drug")
+    if question.residual and drugs and not question.is_personal():
+        return None
+    wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
+    missing = [name for name in wanted if not tables.notes.naming(name)]
+    if not missing and "lab" in question.intents and not question.residual and not question.intents & {"when", "why"}:
+        missing = [n for n in question.named("lab") if not _has_result(n, tables)]
     return ", ".join(missing) or None
+
+
+def _has_result(lab: str, tables: Tables) -> bool:
+    return bool(tables.record.lab(lab, tables.lexicon)) or any(
+        has_value(e.text, tables) for e in tables.notes.naming(lab)
+    )
 
 
 def nothing_supports(question: Question, evidence: Sequence[Evidence]) -> str | None:

@@ -29,7 +29,7 @@ def remove(rag: Ragq, owner: str, documents: Sequence[str] = ()) -> Removed:
     """Remove the named documents of a shard, or the whole shard when none is named.
 
     A patient's own KV states and answers go with it; a shared shard may stand behind every answer, so all answers go.
-    A second call for a patient after a kill finishes what the first began. Raises MissingError when there is nothing to remove,
+    A second call for a patient finishes what a kill interrupted. Raises MissingError when there is nothing to remove,
     UsageError for a document that is not there (nothing is removed then).
     """
     index_dir = rag.settings.index_dir

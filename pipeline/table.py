@@ -5,13 +5,17 @@ A question is for a table only when nothing in it is left unexplained: `INR?` is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
+from ragq.index.inert import without_orders
 from ragq.index.lexicon import Lexicon
+from ragq.index.spans import protected
 from ragq.index.store import Cited
 from ragq.pipeline.evidence import Evidence, from_row
-from ragq.pipeline.inert import without_orders
+from ragq.pipeline.notes import Notes
 from ragq.pipeline.question import Question
 from ragq.tools.interactions import Pair, check
 from ragq.tools.record import Medication, Record
@@ -50,7 +54,7 @@ class Tables:
     lexicon: Lexicon
     patient_shard: str
     shared_shard: str
-    in_notes: Callable[[str], bool]
+    notes: Notes
 
 
 _WORDS = {
@@ -63,6 +67,7 @@ _WORDS = {
         "no_pair": "The monographs list no interaction between {first} and the other active medications ({others}).",
         "pair": "{first} and {second} ({severity}): {effect} Management: {management}",
         "not_listed": "The record does not list {name}.",
+        "not_a_medication": "{name} is not in the medication list; the notes say: {said}",
         "no_lab": "The record holds no {name} result.",
         "none": "none",
     },
@@ -75,6 +80,7 @@ _WORDS = {
         "no_pair": "Las monografías no recogen ninguna interacción entre {first} y los demás fármacos activos ({others}).",
         "pair": "{first} y {second} ({severity}): {effect} Management: {management}",
         "not_listed": "En la historia no consta {name}.",
+        "not_a_medication": "No: {name} no está en la lista de medicación; las notas dicen: {said}",
         "no_lab": "En la historia no consta ningún resultado de {name}.",
         "none": "ninguno",
     },
@@ -86,26 +92,29 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     if question.residual:
         return None
     drugs, classes, labs = question.named("drug", "unknown-drug"), question.named("class"), question.named("lab")
-    others = question.named("condition")
-    if "interaction" in question.intents and not labs and not others:
+    conditions, asks = question.named("condition"), question.intents
+    if "interaction" in asks and not labs and not conditions:
         return _interaction(question, tables, drugs, classes)
-    if "allergy" in question.intents and not labs and not others:
+    if "allergy" in asks and not labs and not conditions:
         return _allergy(question, tables, drugs + classes)
-    if labs and not drugs and not classes and not others and not question.intents & {"why", "dose"}:
+    if labs and not drugs and not classes and not conditions and not asks & {"why", "dose"}:
         return _labs(question, tables, labs)
-    if (
-        (drugs or classes)
-        and not labs
-        and not others
-        and question.intents & {"status", "stopped", "held", "dose", "when"}
-    ):
+    if drugs and not labs and not asks & _MEDICATION and ("safety" in asks or conditions):
+        if found := _safety(question, tables, drugs):
+            return found
+    if (drugs or classes) and not labs and not conditions and (not asks or asks & _MEDICATION):
         return _medication(question, tables, drugs + classes)
-    if "medications" in question.intents and not (drugs or classes or labs or others):
+    if conditions and not drugs and not classes and not labs and (not asks or asks & {"when", "conditions", "status"}):
+        return _conditions(question, tables, conditions)
+    if "medications" in asks and not (drugs or classes or labs or conditions):
         return _list(question, tables)
-    if "conditions" in question.intents and not (drugs or classes or labs or others):
+    if "conditions" in asks and not (drugs or classes or labs or conditions):
         lines = [c for c in tables.record.conditions if c.row.status not in ("entered-in-error", "refuted")]
         return _lines(question, "table:conditions", lines, tables) if lines else None
     return None
+
+
+_MEDICATION = frozenset({"status", "stopped", "held", "dose", "when", "why", "started", "medications"})
 
 
 def _say(question: Question, key: str, **values: str) -> str:
@@ -117,12 +126,12 @@ def _row(cited: Cited, tables: Tables, origin: str) -> Evidence:
 
 
 def medication_evidence(medication: Medication, tables: Tables) -> Evidence:
-    """A medication's line with its classes, which the record itself does not tell."""
-    line = medication.cited.quote.rstrip(". ")
+    """A medication's line with its classes in brackets, which the record itself does not tell."""
+    name, line = medication.fact.name, medication.cited.quote
     text = (
-        f"{line}. {medication.drug.capitalize()} is: {', '.join(medication.classes)}."
-        if medication.classes
-        else f"{line}."
+        f"{name} ({', '.join(medication.classes)}){line[len(name) :]}"
+        if medication.classes and line.startswith(name)
+        else line
     )
     return from_row(medication.cited, tables.patient_shard, "medications", text)
 
@@ -149,10 +158,22 @@ def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswe
         statements += [Statement(_sentence(c, question), (_row(c, tables, "table:labs"),)) for c in rows]
         if not rows and len(labs) > 1:
             statements.append(Statement(_say(question, "no_lab", name=lab), ()))
+    if not any(s.evidence for s in statements) and any(
+        has_value(e.text, tables) for lab in labs for e in tables.notes.naming(lab)
+    ):
+        return None
     if not any(s.evidence for s in statements):
         # Vital signs and results often stand only in the notes: let retrieval look before refusing.
         return TableAnswer("table:labs", refusal=_say(question, "no_lab", name=", ".join(labs)))
     return TableAnswer("table:labs", tuple(statements))
+
+
+_TIMES = ("year", "month", "week", "day", "hour", "min")
+
+
+def has_value(text: str, tables: Tables) -> bool:
+    """Whether a sentence holds a number that can be a result: not a date, a frequency or a length of time."""
+    return any(s.kind == "number" and not s.norm.endswith(_TIMES) for s in protected(text, tables.lexicon))
 
 
 def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
@@ -168,8 +189,8 @@ def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableA
         return TableAnswer("table:allergies", tuple(statements))
     if not rows:
         return None
-    # A name that the notes mention (a relative's allergy, say) has to be read, see `Tables.in_notes`.
-    if any(tables.in_notes(name) for name in names):
+    # A name that the notes mention (a relative's allergy, say) has to be read, see `Tables.notes`.
+    if any(tables.notes.naming(name) for name in names):
         return None
     text = _say(question, "no_allergy", name=", ".join(names))
     known = " ".join(_sentence(c, question) for c in rows)
@@ -194,7 +215,12 @@ def _medication(question: Question, tables: Tables, names: Sequence[str]) -> Tab
     statements: list[Statement] = []
     for name in names:
         found = tables.record.of(name)
-        if not found or ("why" in question.intents and not any(m.fact.reason for m in found)):
+        if not found and (absent := _not_listed(question, tables, name)):
+            statements.append(absent)
+            continue
+        if not found or (
+            "why" in question.intents and ("started" in question.intents or not any(m.fact.reason for m in found))
+        ):
             return None
         shown = _asked_for(question, found)
         for i, m in enumerate(shown):
@@ -202,6 +228,43 @@ def _medication(question: Question, tables: Tables, names: Sequence[str]) -> Tab
             text = _say(question, key, line=_sentence(m.cited, question))
             statements.append(Statement(text, (medication_evidence(m, tables),)))
     return TableAnswer("table:medications", tuple(statements))
+
+
+def _not_listed(question: Question, tables: Tables, name: str) -> Statement | None:
+    """A drug that is no medication of the patient though the notes speak of it: say both."""
+    rows = tables.notes.naming(name)
+    if not rows or not tables.record.medications or "why" in question.intents:
+        return None
+    said = " ".join(e.text if e.text[-1:] in ".!?" else f"{e.text}." for e in rows[:2])
+    return Statement(_say(question, "not_a_medication", name=name, said=" ".join(said.split())), tuple(rows[:2]))
+
+
+def _conditions(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    rows = [c for c in tables.record.conditions if any(m.name in names for m in tables.lexicon.find(c.row.name))]
+    if not rows or question.polar:
+        return None
+    return _lines(question, "table:conditions", rows, tables)
+
+
+def _safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:
+    """A drug the patient does not take: what the active medications, the allergies and the notes have against it."""
+    active = [m.drug for m in tables.record.active()]
+    new = [d for d in drugs if d not in active]
+    if not new or not active:
+        return None
+    allergies = [
+        c for c in tables.record.allergies
+        if c.row.status not in ("refuted", "entered-in-error") and any(_is_about(c, d, tables.lexicon) for d in new)
+    ]  # fmt: skip
+    statements = [Statement(_sentence(c, question), (_row(c, tables, "allergies"),)) for c in allergies]
+    statements += [
+        _pair_statement(question, tables, p) for p in check(new, active, tables.interactions, tables.lexicon)
+    ]
+    named = [e for d in new for e in tables.notes.naming(d)]
+    for evidence in named[:2]:
+        text = " ".join(evidence.text.split())
+        statements.append(Statement(text if text[-1:] in ".!?" else f"{text}.", (evidence,)))
+    return TableAnswer("tool:safety", tuple(statements)) if statements else None
 
 
 def _asked_for(question: Question, found: Sequence[Medication]) -> list[Medication]:
@@ -244,7 +307,8 @@ def _interaction(
     evidence = list(dict.fromkeys(e for s in statements for e in s.evidence))
     stopped = [m for c in classes for m in record.of(c) if not m.is_active]
     evidence += [medication_evidence(m, tables) for m in stopped]
-    return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=True)
+    # Two sentences of a small model hold two pairs at most; a longer list is given as it stands.
+    return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=len(pairs) <= 2)
 
 
 def _pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
@@ -257,6 +321,12 @@ def _pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement
     lines = [medication_evidence(m, tables) for m in taken]
     told = f"Interaction of {pair.first} with {pair.second} ({row.severity}): {row.effect.strip()} Management: {row.management.strip()}"
     return Statement(text, (from_row(pair.cited, tables.shared_shard, "interactions", told), *lines))
+
+
+def _shown(drug: str, tables: Tables) -> str:
+    """The drug's name as the patient's record writes it, so that an answer keeps the record's language."""
+    names = (re.match(r"[^\W\d_]+(?:[ -][^\W\d_]+)*", m.fact.name) for m in tables.record.medications if m.drug == drug)
+    return next((m.group().lower() for m in names if m), drug)
 
 
 def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer:
@@ -276,8 +346,8 @@ def _no_pair(question: Question, tables: Tables, focus: Sequence[str], against: 
     unknown = [d for d in focus if not tables.lexicon.classes_of(d)]
     if unknown or not known:
         return None
-    others = ", ".join(d for d in against if d not in focus) or _say(question, "none")
-    text = _say(question, "no_pair", first=", ".join(focus), others=others)
+    others = ", ".join(_shown(d, tables) for d in against if d not in focus) or _say(question, "none")
+    text = _say(question, "no_pair", first=", ".join(_shown(d, tables) for d in focus), others=others)
     return TableAnswer("table:interactions", (Statement(text, tuple(medication_evidence(m, tables) for m in known)),))
 
 
@@ -285,6 +355,10 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
     """Lines of the record and the monographs that bear on the names in a question that needs reading."""
     record = tables.record
     names = question.named("drug", "unknown-drug", "class")
+    if question.is_general():
+        return list(dict.fromkeys(medication_evidence(m, tables) for n in names for m in record.of(n) if m.is_active))
+    if "dose" in question.intents and not names:
+        return [medication_evidence(m, tables) for m in record.active()]
     found = [medication_evidence(m, tables) for n in names for m in record.of(n)]
     if "interaction" in question.intents:
         focus = [n for n in question.named("drug", "unknown-drug")] + [
@@ -293,7 +367,38 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
         pairs = check(focus, [m.drug for m in record.active()], tables.interactions, tables.lexicon)
         found += [e for p in pairs[:4] for e in _pair_statement(question, tables, p).evidence]
     for lab in question.named("lab"):
-        found += [_row(c, tables, "labs") for c in record.lab(lab, tables.lexicon)[:6]]
+        found += [_row(c, tables, "labs") for c in _nearest_labs(question, tables, lab, found)]
     if "allergy" in question.intents:
         found += [_row(c, tables, "allergies") for c in record.allergies]
     return list(dict.fromkeys(found))
+
+
+MAX_LABS = 6
+
+
+def _nearest_labs(question: Question, tables: Tables, lab: str, medications: Sequence[Evidence]) -> list[Cited]:
+    """Results nearest in time to the dates that the question and the medications it names turn on; else the latest."""
+    rows = tables.record.lab(lab, tables.lexicon)
+    if "trend" in question.intents:
+        return rows[: 2 * MAX_LABS]
+    texts = [question.text, *(e.quote for e in medications)]
+    days = [
+        d for t in texts for s in protected(t, tables.lexicon) if s.kind == "date" and (d := _day(s.norm)) is not None
+    ]
+    if not days:
+        return rows[:MAX_LABS]
+    return sorted(rows, key=lambda c: min((abs((_day(c.row.since) or 0) - d) for d in days), default=0))[:MAX_LABS]
+
+
+def _day(text: str | None) -> int | None:
+    """Day number of an ISO date, the middle of a month or year where no more is told."""
+    parts = (text or "").split("-")
+    try:
+        year, month, day = (
+            int(parts[0]),
+            int(parts[1]) if len(parts) > 1 else 7,
+            int(parts[2]) if len(parts) > 2 else 15,
+        )
+        return date(year, month, day).toordinal()
+    except ValueError:
+        return None

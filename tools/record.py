@@ -32,6 +32,7 @@ class Medication:
 class Record:
     """A patient's facts by kind, each in the record's order (latest first where they carry a date)."""
 
+    name: str
     medications: tuple[Medication, ...]
     allergies: tuple[Cited, ...]
     conditions: tuple[Cited, ...]
@@ -62,8 +63,13 @@ def read_record(facts: Sequence[Cited], lexicon: Lexicon) -> Record:
         if key not in seen:
             seen.add(key)
             unique.append(cited)
-    by_kind = {k: tuple(c for c in unique if c.row.kind == k) for k in ("medication", "allergy", "condition", "lab", "observation")}
+    by_kind = {
+        k: tuple(c for c in unique if c.row.kind == k)
+        for k in ("medication", "allergy", "condition", "lab", "observation")
+    }
+    names = [c.row.name for c in unique if c.row.kind == "demographic"]
     return Record(
+        names[0] if names else "",
         tuple(_medication(c, lexicon) for c in by_kind["medication"]),
         by_kind["allergy"],
         by_kind["condition"],

@@ -1,0 +1,53 @@
+"""Notes: every sentence of the patient's own documents, by the drugs, classes, labs and conditions it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+from ragq.compress.extractive import sentences
+from ragq.index.lexicon import Lexicon
+from ragq.index.store import Shard
+from ragq.pipeline.evidence import Evidence
+
+_LEVEL = re.compile(r"\s*(?:levels?|concentrations?|nivel(?:es)?)\b", re.IGNORECASE)
+
+
+class Notes:
+    """Read on first use; a record is a few thousand tokens, so this costs milliseconds."""
+
+    def __init__(self, shards: Sequence[Shard], lexicon: Lexicon) -> None:
+        self._shards = shards
+        self._lexicon = lexicon
+
+    def naming(self, name: str) -> list[Evidence]:
+        """Sentences that name a drug, class, lab or condition, latest document first."""
+        return self._by_name.get(name, [])
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Evidence]]:
+        found: dict[str, list[Evidence]] = {}
+        for shard in self._shards:
+            for chunk in shard.chunks():
+                for start, end in sentences(chunk.text):
+                    quote = chunk.text[start:end].strip()
+                    names = self._names(quote)
+                    if not names:
+                        continue
+                    evidence = Evidence(
+                        quote, quote, chunk.document, chunk.shard, "notes", " > ".join(chunk.heading[-1:]), chunk.page, 1.0,
+                        chunk.id, chunk.date,
+                    )  # fmt: skip
+                    for name in names:
+                        found.setdefault(name, []).append(evidence)
+        return {name: sorted(rows, key=lambda e: e.date or "", reverse=True) for name, rows in found.items()}
+
+    def _names(self, text: str) -> set[str]:
+        names: set[str] = set()
+        for mention in self._lexicon.find(text):
+            names.add(mention.name)
+            names |= set(self._lexicon.classes_of(mention.name))
+            if mention.kind in ("drug", "unknown-drug") and _LEVEL.match(text, mention.end):
+                names.add(f"{mention.name} level")
+        return names
