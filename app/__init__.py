@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ragq.errors import RagqError
@@ -27,7 +27,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import the public names on first use (PEP 562), so that `ragq --help` pays for none of them."""
     if name not in _HOMES:
         raise AttributeError(f"module 'ragq' has no attribute {name!r}")

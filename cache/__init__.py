@@ -1,0 +1,1 @@
+"""Caches: answers to repeated questions, and KV states of stable prompt prefixes."""

@@ -1,0 +1,1 @@
+"""Compression: from retrieved chunks to the few sentences that bear on the question."""

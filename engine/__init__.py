@@ -1,0 +1,1 @@
+"""Engine: llama.cpp behind one class, and the registry of models."""

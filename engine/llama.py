@@ -47,7 +47,10 @@ class LlamaEngine:
         self.path = path
         self.lock = threading.Lock()
         self._api = api = _api()
-        self._model = self._ctx = self._batch = None
+        self._model: Any = None
+        self._ctx: Any = None
+        self._batch: Any = None
+        self._memory: Any = None
         params = api.llama_model_default_params()
         params.n_gpu_layers = 0
         _last_error.clear()
@@ -73,9 +76,9 @@ class LlamaEngine:
         self._memory = api.llama_get_memory(self._ctx)
         self._batch = api.llama_batch_init(N_BATCH, 0, 1)
         view = np.ctypeslib.as_array
-        self._batch_token = view(self._batch.token, (N_BATCH,))
-        self._batch_pos = view(self._batch.pos, (N_BATCH,))
-        self._batch_logits = view(self._batch.logits, (N_BATCH,))
+        self._batch_token: NDArray[np.int32] = view(self._batch.token, (N_BATCH,))
+        self._batch_pos: NDArray[np.int32] = view(self._batch.pos, (N_BATCH,))
+        self._batch_logits: NDArray[np.int8] = view(self._batch.logits, (N_BATCH,))
         view(self._batch.n_seq_id, (N_BATCH,))[:] = 1
         for i in range(N_BATCH):
             self._batch.seq_id[i][0] = 0
@@ -179,7 +182,7 @@ class LlamaEngine:
         self._batch_pos[:n] = np.arange(at, at + n)
         self._batch_logits[:n] = 0
         self._batch_logits[n - 1] = 1
-        self._batch.n_tokens = n  # type: ignore[attr-defined]
+        self._batch.n_tokens = n
         if code := self._api.llama_decode(self._ctx, self._batch):
             self._api.llama_memory_clear(self._memory, False)
             self._kv.clear()
@@ -295,7 +298,7 @@ def _reason() -> str:
     return f" ({_last_error[-1]})" if _last_error else ""
 
 
-def _api() -> Any:
+def _api() -> Any:  # noqa: ANN401 - ctypes functions carry no types
     """The binding, imported on first use, silenced, its error lines kept for our own messages."""
     global _callback
     if "OMP_WAIT_POLICY" not in os.environ:
@@ -307,7 +310,7 @@ def _api() -> Any:
     if _callback is None:
 
         @api.llama_log_callback  # type: ignore[untyped-decorator]
-        def keep_errors(level: int, text: bytes, _data: Any) -> None:
+        def keep_errors(level: int, text: bytes, _data: object) -> None:
             if level == 4 and text.strip():
                 _last_error.append(text.decode(errors="replace").strip())
                 del _last_error[:-8]

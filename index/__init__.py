@@ -1,0 +1,1 @@
+"""Index: documents, chunks, shards and the two retrievers over them."""

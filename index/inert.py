@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from ragq.index.boundary import sentence_ends
 
 _ORDER = re.compile(
-    r"""\b(?:ignore|disregard|forget|override|ignora|ignore|olvida|omite|haz\s+caso\s+omiso)\b.{0,40}\b(?:instruction|previous|above|prior|rule|prompt
-        |instrucci|anterior|previ|regla)
+    r"""\b(?:ignore|disregard|forget|override|ignora|ignore|olvida|omite|haz\s+caso\s+omiso)\b.{0,40}
+        \b(?:instruction|previous|above|prior|rule|prompt|instrucci|anterior|previ|regla)
     | \b(?:reply|respond|answer|say|state|output|print|tell|responde|contesta|di|afirma|escribe)\b.{0,30}
         \b(?:every|all|any|always|only|that\s+the\s+patient|toda|cualquier|siempre|s[oó]lo|que\s+(?:el|la)\s+paciente)\b.{0,40}
     | \b(?:system\s+prompt|language\s+model|AI\s+(?:model|assistant)|assistant\s*:|as\s+an\s+AI|modelo\s+de\s+lenguaje|asistente\s+(?:de\s+)?IA
@@ -35,7 +36,7 @@ def order_spans(text: str) -> list[tuple[int, int]]:
             cuts = sorted(
                 {start, end, *sentence_ends(text, start, end), *(m.end() for m in _PIECE.finditer(text, start, end))}
             )
-            first = next((a for a, b in zip(cuts, cuts[1:], strict=False) if _ORDER.search(text[a:b])), start)
+            first = next((a for a, b in pairwise(cuts) if _ORDER.search(text[a:b])), start)
             spans.append((first, end))
     return spans
 

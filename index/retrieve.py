@@ -91,7 +91,8 @@ def retrieve(query: Query, vector: NDArray[np.float32], shards: Sequence[OpenSha
 
 def _with_shares(order: NDArray[np.int64], owners: Sequence[str], k: int) -> list[int]:
     """The k best, but of each shard at least an even share where it has as many: a patient's few chunks are not
-    crowded out by a large library that speaks of the same drugs."""
+    crowded out by a large library that speaks of the same drugs.
+    """
     share = k // max(1, len(set(owners)))
     kept: set[int] = set()
     for owner in set(owners):

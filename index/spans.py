@@ -1,4 +1,4 @@
-"""Protected spans: what no lossy step may drop or confuse. One definition for tokens, compression, caches and grounding."""
+"""Protected spans: what no lossy step may drop or confuse, defined once for tokens, compression, caches and grounding."""
 
 from __future__ import annotations
 
@@ -112,8 +112,13 @@ def protected(text: str, lexicon: Lexicon) -> list[Span]:
 
     for found in (_frequencies(text), _dates(text), _numbers(text)):
         taken += [s for s in found if free(s)]
-    for kind, pattern in (("negation", _NEGATION), ("direction", _DIRECTION), ("laterality", _LATERALITY)):
-        taken += [Span(m.start(), m.end(), kind, str(m.lastgroup)) for m in pattern.finditer(text)]  # type: ignore[arg-type]
+    patterns: tuple[tuple[SpanKind, re.Pattern[str]], ...] = (
+        ("negation", _NEGATION),
+        ("direction", _DIRECTION),
+        ("laterality", _LATERALITY),
+    )
+    for kind, pattern in patterns:
+        taken += [Span(m.start(), m.end(), kind, str(m.lastgroup)) for m in pattern.finditer(text)]
     taken += [Span(m.start(), m.end(), "relative", _relation(m)) for m in _RELATIVE.finditer(text)]
     taken += [
         Span(m.start(), m.end(), "lab", fold(m.group()))
@@ -122,8 +127,10 @@ def protected(text: str, lexicon: Lexicon) -> list[Span]:
     ]
     for mention in lexicon.find(text):
         if mention.kind != "condition":
-            kind: SpanKind = "drug" if mention.kind == "unknown-drug" else mention.kind  # type: ignore[assignment]
-            taken.append(Span(mention.start, mention.end, kind, mention.name))
+            what: SpanKind = (
+                "drug" if mention.kind in ("drug", "unknown-drug") else "class" if mention.kind == "class" else "lab"
+            )
+            taken.append(Span(mention.start, mention.end, what, mention.name))
     return sorted(taken, key=lambda s: (s.start, s.end))
 
 

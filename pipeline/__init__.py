@@ -1,0 +1,1 @@
+"""Pipeline: the way of a question, from words to a grounded answer."""

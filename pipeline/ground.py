@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragq.index.lexicon import Lexicon
-from ragq.index.spans import Span, protected
+from ragq.index.spans import Span, SpanKind, protected
 from ragq.index.stopwords import ASKING_WORDS, FUNCTION_WORDS
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
@@ -80,26 +80,26 @@ class Gate:
         return Verdict(False, tuple(own), first_reason or "no evidence shares a word with it")
 
     def _cover(self, sentence: str, spans: Sequence[Span], among: Sequence[int]) -> list[int]:
-        """Fewest evidence lines (at most MAX_CITATIONS) that together hold the sentence's spans and words, greedily."""
+        """Fewest lines (at most MAX_CITATIONS) that together hold the sentence's spans and words, greedily."""
         words = content(sentence)
         missing = {(s.kind, s.norm) for s in spans}
         chosen: list[int] = []
         while len(chosen) < MAX_CITATIONS:
-
-            def gain(n: int) -> tuple[int, int]:
-                held = sum(1 for kind, norm in missing if self._holds(kind, norm, [n]))
-                return held, len(words & self._words[n - 1])
-
-            rest = [n for n in among if n not in chosen]
-            best = max(rest, key=gain, default=0)
-            if not best or (gain(best)[0] == 0 and (chosen or gain(best)[1] == 0)):
+            gains = {n: self._gain(n, missing, words) for n in among if n not in chosen}
+            best = max(gains, key=lambda n: gains[n], default=0)
+            held, shared = gains.get(best, (0, 0))
+            if not held and (chosen or not shared):
                 break
             chosen.append(best)
             missing = {(k, v) for k, v in missing if not self._holds(k, v, [best])}
-            words = words - self._words[best - 1]
+            words -= self._words[best - 1]
             if not missing:
                 break
         return sorted(chosen)
+
+    def _gain(self, n: int, missing: set[tuple[SpanKind, str]], words: set[str]) -> tuple[int, int]:
+        """How many of the missing spans and words line n holds."""
+        return sum(1 for kind, norm in missing if self._holds(kind, norm, [n])), len(words & self._words[n - 1])
 
     def _unsupported(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
         """The first reason why the cited lines do not carry the sentence, or nothing."""
@@ -165,7 +165,8 @@ class Gate:
             ):
                 near = min(drugs, key=lambda d: (d.start > span.start, abs(d.start - span.start)))
                 if not any(self._binds(line, near.norm, span) for line in lines):
-                    return f"{span.kind} {sentence[span.start : span.end]!r} does not belong to {near.norm} in the cited evidence"
+                    said = sentence[span.start : span.end]
+                    return f"{span.kind} {said!r} does not belong to {near.norm} in the cited evidence"
         for drug in drugs:
             word = _next_word(sentence, drug.end)
             before = {d for line in lines for d in self._drugs_before(line, word)} if word else set()

@@ -9,41 +9,10 @@ from typing import Literal
 from ragq.index.lexicon import Lexicon, Mention
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
+from ragq.pipeline.cues import GENERAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
 
 Language = Literal["en", "es"]
-Intent = Literal[
-    "interaction",
-    "status",
-    "dose",
-    "lab",
-    "allergy",
-    "medications",
-    "conditions",
-    "trend",
-    "when",
-    "why",
-    "stopped",
-    "held",
-]
 
-_CUES: dict[Intent, str] = {
-    "interaction": r"interact\w*|interacci\w+|interactu\w+|combin\w+|together|coadminist\w+|juntos|junto",
-    "status": r"still|current(?:ly)?|now|taking|takes?|on|active|uses?|receiving|using|sigue|siguen|toma|tomando|actual\w*|actualmente"
-    r"|recibe|activo|activa",
-    "stopped": r"stop(?:ped)?|discontinued|suspend\w+|withdrawn|retirad\w+|dejo de|off",
-    "held": r"held|hold|paused|en pausa|pausad\w+",
-    "dose": r"dos(?:e|es|age|is)|dosificaci\w+|how much|cuanto|cuanta|strength",
-    "allergy": r"allerg\w*|alergi\w*",
-    "medications": r"medication\w*|medicine\w*|meds|drugs?|medicaci\w+|medicamento\w*|medicina\w*|farmaco\w*|tratamiento|prescri\w+",
-    "conditions": r"problem\w*|diagnos\w+|condition\w*|diagnostic\w+|problema\w*|enfermedad\w*|comorbid\w+",
-    "trend": r"trend|over time|evoluci\w+|tendencia|history of results|changes?|changed|values|valores",
-    "when": r"when|since|cuando|desde|date|fecha|diagnosed|onset",
-    "started": r"start(?:ed)?|begun|began|inici\w+|empez\w+|comenz\w+",
-    "safety": r"ok|okay|allowed|safe(?:ly)?|can|could|may|give|given|giving|add|adding|prescrib\w+|avoid\w*|contraindicat\w+|puede\w*|puedo|dar|darle"
-    r"|anadir|permitid\w+|segur[oa]|contraindicad\w+|recetar",
-    "why": r"why|reason|por que|motivo|razon",
-}
-_PATTERNS = {intent: re.compile(rf"\b(?:{cues})\b") for intent, cues in _CUES.items()}
 _SPANISH = frozenset(
     "el la los las una es son esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia "
     "interaccion toma sigue medicacion ultimo ultima tratamiento suspendio se al y o no".split(" ")
@@ -52,21 +21,6 @@ _ENGLISH = frozenset(
     "the is are was does do did has have he she what which when how of in on for with and or by any still patient dose allergy taking "
     "last latest stopped started why who".split(" ")
 )
-
-
-_POLAR = re.compile(
-    r"\W*(?:(?:the|el|la|este|esta|su)\s+(?:patient|paciente)\s+)?(?:is|are|was|were|does|do|did|has|have|still|on|taking|any|can|sigue|toma|tomo|esta"
-    r"|estan|tiene|tuvo|ha|hay|recibe|continua|es|se)\b"
-)
-_GENERAL = re.compile(
-    r"\b(?:maximum|max|target|criteria|criterion|how often|monitor\w*|guidelines?|recommend\w*|usual(?:ly)?|should|must|at what|first.line|first choice"
-    r"|antidote|reversal|reverse|mechanism|side effects?|adverse|what is the dose|with|in renal|in pregnancy|maxim[oa]|objetivo|criterios?|cada cuanto"
-    r"|recomend\w+|debe\w*|vigilar|control(?:ar)?|efectos? (?:secundarios?|adversos?)|guias?|antidoto)\b"
-)
-_PERSONAL = re.compile(
-    r"\b(?:her|his|she|he|hers|patient'?s?|paciente|su|sus|toma|tomaba|tiene|ella|el paciente|la paciente)\b"
-)
-_OPEN = re.compile(r"\b(?:what|which|why|when|how|who|que dosis|cual|cuando|cuanto|por que|desde cuando)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +38,11 @@ class Question:
 
     def is_general(self) -> bool:
         """Whether it asks what holds for anybody, not what this patient's record says."""
-        return bool(_GENERAL.search(fold(self.text))) and not self.is_personal()
+        return bool(GENERAL.search(fold(self.text))) and not self.is_personal()
 
     def is_personal(self) -> bool:
         """Whether it speaks of the patient: `her dose`, `does he`, `el paciente`."""
-        return bool(_PERSONAL.search(fold(self.text)))
+        return bool(PERSONAL.search(fold(self.text)))
 
     def named(self, *kinds: str) -> list[str]:
         """Canonical names mentioned, of the given kinds, in order, each once."""
@@ -99,18 +53,14 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
     """Language, mentions and intents of a question; the patient's own name in it asks for nothing more."""
     mentions = tuple(_levels(text, lexicon.find(text)))
     folded = fold(text)
-    intents: set[Intent] = {intent for intent, pattern in _PATTERNS.items() if pattern.search(folded)}
+    intents: set[Intent] = {intent for intent, pattern in PATTERNS.items() if pattern.search(folded)}
     if any(m.kind == "lab" for m in mentions):
         intents.add("lab")
-    asks = (
-        bool(_POLAR.match(folded))
-        or bool(intents & {"status", "stopped", "held"})
-        or bool(re.match(r"\W*(?:allergic|alergic)", folded))
-    )
+    asks = bool(POLAR.match(folded)) or bool(intents & {"status", "stopped", "held"})
     treated = {m.start for m in mentions if m.kind in ("drug", "unknown-drug", "class")}
     if len(treated) > 1 and re.search(r"\b(?:with|con)\b", folded) and "dose" not in intents:
         intents.add("interaction")
-    polar = asks and not _OPEN.search(folded) and "dose" not in intents
+    polar = asks and not OPEN.search(folded) and "dose" not in intents
     return Question(
         text, language_of(text), mentions, frozenset(intents), _residual(text, mentions, patient_name), polar
     )
@@ -136,7 +86,7 @@ def _residual(text: str, mentions: tuple[Mention, ...], patient_name: str) -> tu
     for mention in mentions:
         rest[mention.start : mention.end] = " " * (mention.end - mention.start)
     left = fold("".join(rest))
-    for pattern in _PATTERNS.values():
+    for pattern in PATTERNS.values():
         left = pattern.sub(" ", left)
     known = ASKING_WORDS | set(tokenize(patient_name))
     return tuple(t for t in tokenize(left) if t not in known and len(t) > 1)

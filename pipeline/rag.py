@@ -47,7 +47,7 @@ class Ragq:
         self._closed = False
 
     @classmethod
-    def open(cls, home: str | Path | None = None, **flags: Any) -> Ragq:
+    def open(cls, home: str | Path | None = None, **flags: Any) -> Ragq:  # noqa: ANN401 - any setting
         """Open a home (default: `RAGQ_HOME` or the user's data directory) with any setting given as a keyword.
 
         Nothing is loaded yet. Raises UsageError for an unknown setting.

@@ -1,6 +1,7 @@
 """Table: questions that the structured record or the monographs answer by themselves, without the model.
 
-A question is for a table only when nothing in it is left unexplained: `INR?` is, `what was the INR when she bled?` is not.
+A question is for a table only when nothing in it is left unexplained: `INR?` is, `what was the INR when she bled?`
+is not.
 """
 
 from __future__ import annotations
@@ -91,26 +92,34 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     """The answer, or None when the question needs reading."""
     if question.residual:
         return None
-    drugs, classes, labs = question.named("drug", "unknown-drug"), question.named("class"), question.named("lab")
-    conditions, asks = question.named("condition"), question.intents
-    if "interaction" in asks and not labs and not conditions:
+    named = {kind for m in question.mentions for kind in [m.kind.removeprefix("unknown-")]}
+    drugs, classes = question.named("drug", "unknown-drug"), question.named("class")
+    asks = question.intents
+    if "interaction" in asks and named <= {"drug", "class"}:
         return _interaction(question, tables, drugs, classes)
-    if "allergy" in asks and not labs and not conditions:
+    if "allergy" in asks and named <= {"drug", "class"}:
         return _allergy(question, tables, drugs + classes)
-    if labs and not drugs and not classes and not conditions and not asks & {"why", "dose"}:
-        return _labs(question, tables, labs)
-    if drugs and not labs and not asks & _MEDICATION and ("safety" in asks or conditions):
-        if found := _safety(question, tables, drugs):
-            return found
-    if (drugs or classes) and not labs and not conditions and (not asks or asks & _MEDICATION):
-        return _medication(question, tables, drugs + classes)
-    if conditions and not drugs and not classes and not labs and (not asks or asks & {"when", "conditions", "status"}):
-        return _conditions(question, tables, conditions)
-    if "medications" in asks and not (drugs or classes or labs or conditions):
+    if named == {"lab"} and not asks & {"why", "dose"}:
+        return _labs(question, tables, question.named("lab"))
+    if named == {"condition"} and (not asks or asks & {"when", "conditions", "status"}):
+        return _conditions(question, tables, question.named("condition"))
+    if not named:
         return _list(question, tables)
-    if "conditions" in asks and not (drugs or classes or labs or conditions):
-        lines = [c for c in tables.record.conditions if c.row.status not in ("entered-in-error", "refuted")]
-        return _lines(question, "table:conditions", lines, tables) if lines else None
+    return _about_drugs(question, tables, named)
+
+
+def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAnswer | None:
+    """Whether a drug may be given, or whether, since when and how it is taken."""
+    drugs, asks = question.named("drug", "unknown-drug"), question.intents
+    if (
+        drugs
+        and named <= {"drug", "class", "condition"}
+        and not asks & _MEDICATION
+        and ("safety" in asks or "condition" in named)
+    ):
+        return _safety(question, tables, drugs)
+    if named <= {"drug", "class"} and (not asks or asks & _MEDICATION):
+        return _medication(question, tables, drugs + question.named("class"))
     return None
 
 
@@ -146,11 +155,18 @@ def _lines(question: Question, route: str, rows: Sequence[Cited], tables: Tables
 
 
 def _list(question: Question, tables: Tables) -> TableAnswer | None:
-    active = [m.cited for m in tables.record.active()]
-    return _lines(question, "table:medications", active, tables) if active else None
+    """Everything active: medications or problems."""
+    if "medications" in question.intents:
+        rows, route = [m.cited for m in tables.record.active()], "table:medications"
+    elif "conditions" in question.intents:
+        left_out = ("entered-in-error", "refuted")
+        rows, route = [c for c in tables.record.conditions if c.row.status not in left_out], "table:conditions"
+    else:
+        return None
+    return _lines(question, route, rows, tables) if rows else None
 
 
-def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswer:
+def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswer | None:
     statements: list[Statement] = []
     for lab in labs:
         rows = tables.record.lab(lab, tables.lexicon)

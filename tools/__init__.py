@@ -1,0 +1,1 @@
+"""Tools: what the structured record and the monographs know by themselves."""

@@ -19,7 +19,9 @@ def test_the_same_words_hit(cache):
     assert cache.find(KEY, "¿INR?")[0] == ANSWER
 
 
-@pytest.mark.parametrize("change", [{"patient": "43"}, {"model": "n"}, {"shards": {"patient:42": [4, "x"]}}, {"new": 1}])
+@pytest.mark.parametrize(
+    "change", [{"patient": "43"}, {"model": "n"}, {"shards": {"patient:42": [4, "x"]}}, {"new": 1}]
+)
 def test_any_other_key_misses(cache, change):
     assert cache.find({**KEY, **change}, "INR?") is None
 
@@ -30,7 +32,9 @@ def test_any_other_question_misses(cache, question):
 
 
 def test_numbers_units_and_negation_stay_in_the_normal_form():
-    forms = [normalise(q) for q in ("Is 0.5 mg ok?", "Is 5 mg ok?", "Is 0.5 mcg ok?", "Is 0.5 mg not ok?", "Is <0.5 mg ok?")]
+    forms = [
+        normalise(q) for q in ("Is 0.5 mg ok?", "Is 5 mg ok?", "Is 0.5 mcg ok?", "Is 0.5 mg not ok?", "Is <0.5 mg ok?")
+    ]
     assert len(set(forms)) == len(forms)
 
 

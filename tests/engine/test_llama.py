@@ -103,7 +103,7 @@ def test_too_long_a_prompt_is_an_error_not_a_crash(engine):
 def test_a_file_that_is_no_model_is_refused(tmp_path, content):
     path = tmp_path / "bad.gguf"
     path.write_bytes(content)
-    with pytest.raises(ModelError, match="bad.gguf"):
+    with pytest.raises(ModelError, match=r"bad\.gguf"):
         LlamaEngine(path)
 
 
@@ -115,7 +115,7 @@ def test_a_missing_file_is_refused(tmp_path):
 def test_a_truncated_model_is_refused(models_dir, tmp_path):
     path = tmp_path / "half.gguf"
     path.write_bytes(model_path("smollm2-135m", models_dir).read_bytes()[:40_000_000])
-    with pytest.raises(ModelError, match="half.gguf"):
+    with pytest.raises(ModelError, match=r"half\.gguf"):
         LlamaEngine(path)
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_bm25 import BM25Okapi
 from ragq.index.bm25 import BM25, IDF_FLOOR, idf
+from rank_bm25 import BM25Okapi
 
 words = st.sampled_from([f"w{i}" for i in range(30)])
 collections = st.lists(st.lists(words, min_size=1, max_size=12), min_size=3, max_size=25)

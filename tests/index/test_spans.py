@@ -7,7 +7,12 @@ from ragq.index.spans import protected
 
 LEXICON = Lexicon(
     [
-        Drug("apixaban", ("direct oral anticoagulant", "anticoagulant"), ("Eliquis", "apixabán"), ("anticoagulante oral directo", "anticoagulante")),
+        Drug(
+            "apixaban",
+            ("direct oral anticoagulant", "anticoagulant"),
+            ("Eliquis", "apixabán"),
+            ("anticoagulante oral directo", "anticoagulante"),
+        ),
         Drug("warfarin", ("vitamin K antagonist", "anticoagulant"), ("Coumadin", "warfarina")),
     ]
 )

@@ -43,7 +43,8 @@ def test_ions_alleles_and_other_scripts():
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("5,9", "5.9"), ("1,000", "1000"), ("12,345", "12345"), ("0,125", "0.125"), ("2.0", "2"), ("10", "10")]
+    ("text", "value"),
+    [("5,9", "5.9"), ("1,000", "1000"), ("12,345", "12345"), ("0,125", "0.125"), ("2.0", "2"), ("10", "10")],
 )
 def test_decimal_comma_and_thousands(text, value):
     assert number(text) == value

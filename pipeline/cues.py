@@ -1,0 +1,48 @@
+"""Cues: the words, in English and Spanish, by which a question says what it asks for. Matched on folded text."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Intent = Literal[
+    "interaction", "status", "stopped", "held", "started", "dose", "lab", "trend", "allergy", "safety",
+    "medications", "conditions", "when", "why",
+]  # fmt: skip
+
+_CUES: dict[Intent, str] = {
+    "interaction": r"interact\w* interacci\w+ interactu\w+ combin\w+ together coadminist\w+ juntos junto",
+    "status": r"still current(?:ly)? now taking takes? on active receiving using uses? sigue siguen toma tomando actual\w* recibe activ[oa] usa",
+    "stopped": r"stop(?:ped)? discontinued suspend\w+ withdrawn retirad\w+ off",
+    "held": r"held hold paused pausa pausad\w+",
+    "started": r"start(?:ed)? begun began inici\w+ empez\w+ comenz\w+",
+    "dose": r"dos(?:e|es|age|is) dosificaci\w+ how\s+much cuanto cuanta strength",
+    "allergy": r"allerg\w* alergi\w*",
+    "safety": r"ok okay allowed safe(?:ly)? can could may give given giving add adding prescrib\w+ avoid\w* contraindicat\w+"
+    r" puede\w* puedo dar darle anadir permitid\w+ segur[oa] contraindicad\w+ recetar",
+    "medications": r"medication\w* medicine\w* meds drugs? medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
+    "conditions": r"problem\w* diagnos\w+ condition\w* diagnostic\w+ problema\w* enfermedad\w* comorbid\w+",
+    "trend": r"trend over\s+time evoluci\w+ tendencia history\s+of\s+results changes? changed values valores",
+    "when": r"when since cuando desde date fecha diagnosed onset",
+    "why": r"why reason por\s+que motivo razon",
+}
+PATTERNS = {intent: re.compile(rf"\b(?:{'|'.join(cues.split(' '))})\b") for intent, cues in _CUES.items()}
+
+# A question for yes or no begins so …
+POLAR = re.compile(
+    r"\W*(?:(?:the|el|la|este|esta|su)\s+(?:patient|paciente)\s+)?(?:is|are|was|were|does|do|did|has|have|still|on|taking|any"
+    r"|can|sigue|toma|tomo|esta|estan|tiene|tuvo|ha|hay|recibe|continua|es|se|usa|allergic\w*|alergic\w*)\b"
+)
+# … and has none of these.
+OPEN = re.compile(r"\b(?:what|which|why|when|how|who|que dosis|cual|cuando|cuanto|por que|desde cuando)\b")
+
+# What holds for anybody, and what is about this patient.
+GENERAL = re.compile(
+    r"\b(?:maximum|max|target|criteria|criterion|how often|how long|monitor\w*|guidelines?|recommend\w*|usual(?:ly)?|should|must"
+    r"|at what|what to do|first.line|first choice|antidote|reversal|reverse|mechanism|side effects?|adverse|what is the dose|in renal"
+    r"|in pregnancy|maxim[oa]|objetivo|criterios?|cada cuanto|recomend\w+|debe\w*|vigilar|control(?:ar)?|que hacer"
+    r"|efectos? (?:secundarios?|adversos?)|guias?|antidoto)\b"
+)
+PERSONAL = re.compile(
+    r"\b(?:her|his|she|he|hers|patient'?s?|mr|mrs|ms|paciente|su|sus|toma|tomaba|tiene|ella|el paciente|la paciente)\b"
+)
