@@ -20,7 +20,9 @@ from ragq.index.inert import order_spans
 from ragq.index.tokenizer import tokenize
 
 # A chunk's score counts this much beside a sentence's own two.
-CHUNK_WEIGHT = 0.3
+CHUNK_WEIGHT = 0.8
+# A question word in the headings above a sentence counts this much of one in it.
+HEADING_WEIGHT = 0.5
 # Sentences worth embedding: the best by words, by their chunk and by the caller's bonus.
 EMBEDDED = 48
 
@@ -70,7 +72,13 @@ def compress(
     if not spans:
         return []
     texts = [h.chunk.text[a:b].strip() for h, _, a, b in spans]
-    lexical = np.array([_overlap(t, terms) for t in texts], dtype=np.float32)
+    lexical = np.array(
+        [
+            _overlap(t, terms) + HEADING_WEIGHT * _overlap(" ".join(h.chunk.heading), terms)
+            for (h, *_), t in zip(spans, texts, strict=True)
+        ],
+        dtype=np.float32,
+    )
     chunk = np.array([h.score for h, _, _, _ in spans], dtype=np.float32)
     extra = np.array([bonus(h, t) for (h, _, _, _), t in zip(spans, texts, strict=True)], dtype=np.float32)
     first = z_scores(lexical) + CHUNK_WEIGHT * z_scores(chunk) + extra - 10.0 * _repeats(texts)

@@ -83,6 +83,10 @@ class Lexicon:
         """Drugs of a class."""
         return [drug for drug, classes in self.classes.items() if class_name in classes]
 
+    def synonyms(self, token: str) -> tuple[str, ...]:
+        """Other words for a BM25 token, among them English ones for Spanish."""
+        return tuple(_table()["synonym"].get(token, ()))
+
     def names(self, kind: TermKind, name: str) -> list[str]:
         """Every alias of a canonical name, for query expansion."""
         return [" ".join(key) for key, entry in self._entries.items() if entry == (kind, name)]
@@ -105,9 +109,14 @@ def _pair_classes(drug: Drug) -> Iterator[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1)
+def _table() -> dict[str, dict[str, list[str]]]:
+    return tomllib.loads(files("ragq.index").joinpath("terms.toml").read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
 def _builtin_terms() -> Mapping[tuple[str, ...], tuple[TermKind, str]]:
     """The table `terms.toml`: kind, canonical name, aliases."""
-    table = tomllib.loads(files("ragq.index").joinpath("terms.toml").read_text(encoding="utf-8"))
+    table = _table()
     entries: dict[tuple[str, ...], tuple[TermKind, str]] = {}
     for kind in ("class", "lab", "condition"):
         for name, aliases in table[kind].items():

@@ -40,6 +40,10 @@ def make_query(question: str, lexicon: Lexicon) -> Query:
     """BM25 terms of the question, with the other names of every drug, class, lab and condition it mentions."""
     terms = dict.fromkeys(tokenize(question), 1.0)
     expansions: dict[str, tuple[str, ...]] = {}
+    for token in list(terms):
+        if others := lexicon.synonyms(token):
+            expansions[token] = others
+            terms |= {t: EXPANSION_WEIGHT for o in others for t in tokenize(o) if t not in terms}
     for mention in lexicon.find(question):
         names = [
             n for n in lexicon.names(mention.kind, mention.name) if n != question[mention.start : mention.end].lower()
@@ -52,14 +56,19 @@ def make_query(question: str, lexicon: Lexicon) -> Query:
     return Query(question, terms, expansions)
 
 
+def idfs_of(query: Query, shards: Sequence[OpenShard]) -> dict[str, float]:
+    """The idf of each query term over all shards taken as one collection."""
+    n = sum(s.segment.bm25.n for s in shards)
+    return {t: idf(n, sum(s.segment.bm25.df(t) for s in shards)) for t in query.terms}
+
+
 def retrieve(query: Query, vector: NDArray[np.float32], shards: Sequence[OpenShard], k: int) -> list[Hit]:
     """The k best chunks of all shards together.
 
     The idf is that of the shards taken as one collection, so that scores of a small and a large shard compare.
     `vector` is the question's unit vector, shape (dimension,).
     """
-    n = sum(s.segment.bm25.n for s in shards)
-    idfs = {t: idf(n, sum(s.segment.bm25.df(t) for s in shards)) for t in query.terms}
+    idfs = idfs_of(query, shards)
     found: list[tuple[OpenShard, int]] = []
     lexical: list[float] = []
     dense: list[float] = []

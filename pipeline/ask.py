@@ -20,7 +20,7 @@ from ragq.pipeline.ground import Gate, content, strip_marks
 from ragq.pipeline.notes import Notes
 from ragq.pipeline.question import Question, language_of, read_question
 from ragq.pipeline.recall import recall
-from ragq.pipeline.refuse import nothing_supports, refusal_text, unmentioned
+from ragq.pipeline.refuse import FOUND_NOTHING, nothing_supports, refusal_text, unmentioned
 from ragq.pipeline.sentences import Sentences, bearing_numbers
 from ragq.pipeline.summary import summarise
 from ragq.pipeline.table import Statement, TableAnswer, Tables, answer_from_tables, tool_evidence
@@ -309,7 +309,10 @@ def _quote_best(question: Question, draft: Draft, trace: Trace) -> Iterator[Even
     words = content(question.text)
     # Lines that a tool looked up for the question's own names come before lines that merely sound alike.
     best = max(draft.evidence, key=lambda e: len(words & content(e.text)) + (e.origin != "retrieve"), default=None)
-    if best is None or len(words & content(best.text)) * 2 < len(words):
+    if any(FOUND_NOTHING.search(d["text"]) for d in draft.dropped):
+        draft.refusal = "the model found no answer in the evidence"
+        return
+    if best is None or len(words & content(best.text)) * 3 < len(words) * 2:
         draft.refusal = "nothing in the evidence supports an answer"
         return
     number = draft.evidence.index(best) + 1

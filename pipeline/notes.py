@@ -9,6 +9,7 @@ from functools import cached_property
 from ragq.compress.extractive import sentences
 from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
+from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
 
 _LEVEL = re.compile(r"\s*(?:levels?|concentrations?|nivel(?:es)?)\b", re.IGNORECASE)
@@ -24,6 +25,14 @@ class Notes:
     def naming(self, name: str) -> list[Evidence]:
         """Sentences that name a drug, class, lab or condition, latest document first."""
         return self._by_name.get(name, [])
+
+    def has_word(self, word: str) -> bool:
+        """Whether any of the documents holds a word, as BM25 tokens."""
+        return set(tokenize(word)) <= self._words
+
+    @cached_property
+    def _words(self) -> set[str]:
+        return {t for shard in self._shards for chunk in shard.chunks() for t in tokenize(chunk.indexed_text)}
 
     @cached_property
     def _by_name(self) -> dict[str, list[Evidence]]:

@@ -44,6 +44,16 @@ class Question:
         """Whether it speaks of the patient: `her dose`, `does he`, `el paciente`."""
         return bool(PERSONAL.search(fold(self.text)))
 
+    def acronyms(self) -> list[str]:
+        """Words in capitals that no table knows: tests and scores, mostly."""
+        known = [(m.start, m.end) for m in self.mentions]
+        found = re.finditer(r"\b[A-Z][A-Z0-9]{2,}\b", self.text)
+        return (
+            [m.group() for m in found if not any(a <= m.start() < b for a, b in known)]
+            if not self.text.isupper()
+            else []
+        )
+
     def named(self, *kinds: str) -> list[str]:
         """Canonical names mentioned, of the given kinds, in order, each once."""
         return list(dict.fromkeys(m.name for m in self.mentions if m.kind in kinds))

@@ -9,7 +9,7 @@ from ragq.compress.extractive import Bonus, Excerpt, compress
 from ragq.index.hit import Hit
 from ragq.index.inert import order_spans
 from ragq.index.rerank import rerank
-from ragq.index.retrieve import make_query, retrieve
+from ragq.index.retrieve import idfs_of, make_query, retrieve
 from ragq.index.spans import protected
 from ragq.index.store import Shard
 from ragq.pipeline.evidence import Evidence
@@ -28,7 +28,8 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
         query = make_query(question.text, tables.lexicon)
         embedder = rag.query_embedder()
         vector = embedder.encode([question.text])[0]
-        hits = retrieve(query, vector, [rag.search_structures(s) for s in shards], settings.candidates)
+        opened = [rag.search_structures(s) for s in shards]
+        hits = retrieve(query, vector, opened, settings.candidates)
         note |= {"hits": len(hits), "shards": [s.owner for s in shards], "expansions": dict(query.expansions),
                  "tokens_out": sum(h.chunk.n_tokens for h in hits), "top": _show(hits[:10])}  # fmt: skip
     if reranker := rag.reranker():
@@ -37,7 +38,8 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
             note |= {"top": _show(hits[:10])}
     with trace.stage("compress") as note:
         bonus = _clinical_bonus(question, tables)
-        excerpts = compress(hits, vector, query.terms, embedder, _estimate, settings.context_tokens, bonus)[
+        weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
+        excerpts = compress(hits, vector, weights, embedder, _estimate, settings.context_tokens, bonus)[
             : settings.top_k
         ]
         used = {e.hit.chunk.id for e in excerpts}
@@ -52,20 +54,24 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
     return [_evidence(e) for e in excerpts]
 
 
-# What a sentence gains by standing in the patient's own record, by naming what the question names, and by its date.
-OWN, NAMED, DATED = 0.7, 1.5, 1.0
+# What a sentence gains by standing in the patient's own record (in a shared page, for a general question), by naming
+# what the question names, itself or in its headings, and by its date.
+OWN, NAMED, HEADED, DATED = 0.7, 1.5, 0.7, 1.0
 
 
 def _clinical_bonus(question: Question, tables: Tables) -> Bonus:
     wanted = {m.name for m in question.mentions}
-    own_weight = 0.0 if question.is_general() else OWN
+    general = question.is_general()
     dates = [s.norm for s in protected(question.text, tables.lexicon) if s.kind == "date"]
+
+    def names(text: str) -> bool:
+        return bool(wanted) and bool(wanted & {m.name for m in tables.lexicon.find(text)})
 
     def bonus(hit: Hit, text: str) -> float:
         own = not hit.chunk.shard.startswith("shared:")
-        named = bool(wanted) and bool(wanted & {m.name for m in tables.lexicon.find(text)})
+        named = NAMED if names(text) else HEADED if names(" ".join(hit.chunk.heading)) else 0.0
         dated = any((hit.chunk.date or "").startswith(d) or d in text for d in dates)
-        return own_weight * own + NAMED * named * (1.0 if own or not own_weight else 0.5) + DATED * dated
+        return OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated
 
     return bonus
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ragq.pipeline.evidence import Evidence
@@ -11,6 +12,12 @@ from ragq.pipeline.table import Tables, has_value
 
 # Share of the question's content words that the evidence must hold together.
 MIN_COVERAGE = 0.34
+# A sentence of the model that says it found nothing; never shown, taken as its word.
+FOUND_NOTHING = re.compile(
+    r"\b(?:(?:not|n't|never)\s+(?:\w+\s+)?(?:mention|specif|provid|contain|state|include|list|record|document|indicat)\w*"
+    r"|no\s+(?:information|mention|record|evidence|data)|unknown|no\s+(?:se\s+)?(?:menciona|especifica|indica|consta|hay\s+informaci)\w*)",
+    re.IGNORECASE,
+)
 
 _REFUSAL = {"en": "The record does not say.", "es": "La historia no lo dice."}
 _ABSENT = {
@@ -36,9 +43,16 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
         return None
     wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
     missing = [name for name in wanted if not tables.notes.naming(name)]
-    if not missing and "lab" in question.intents and not question.residual and not question.intents & {"when", "why"}:
-        missing = [n for n in question.named("lab") if not _has_result(n, tables)]
+    missing += [a for a in question.acronyms() if not tables.notes.has_word(a)]
+    if not missing:
+        missing = [n for n in _results_asked_for(question) if not _has_result(n, tables)]
     return ", ".join(missing) or None
+
+
+def _results_asked_for(question: Question) -> list[str]:
+    """Labs whose value is what is asked: all when nothing else is in the question, and any drug's level."""
+    alone = not question.residual and not question.intents & {"when", "why"}
+    return [n for n in question.named("lab") if alone or n.endswith(" level")]
 
 
 def _has_result(lab: str, tables: Tables) -> bool:

@@ -1,0 +1,110 @@
+"""Likeness: whether two questions are the same. Gates that no score can open, then a score in 0…1."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from ragq.cache.wording import Wording
+from ragq.index.tokenizer import fold
+
+FEATURES = (
+    "cosine", "cosine_low", "shared", "cover_min", "cover_max", "left_min", "left_max", "length", "asked_same",
+    "asked_apart", "form_same", "spans", "letters", "order", "cosine_cover",
+)  # fmt: skip
+
+
+def difference(a: Wording, b: Wording) -> str | None:
+    """Why the two cannot be the same question, or None when their likeness may decide.
+
+    Protected spans, ends of an axis, form and asked thing must agree; where only a word or two differ and all else is
+    equal, that word is what the question is about, so it must be known to mean the same.
+    """
+    if a.turns != b.turns:
+        return "protected spans differ"
+    if {a.form, b.form} == {"polar", "open"}:
+        return "one asks yes or no"
+    if a.asked and b.asked and a.asked != b.asked:
+        return "another thing is asked"
+    if a.titled ^ b.titled or (a.names - b.names and b.names - a.names):
+        return "another name"
+    if a.content == b.content or not (a.content and b.content):
+        return None if set(a.content) == set(b.content) else "nothing but names in one"
+    extra, missing, kept = _changes(a, b)
+    if extra + missing and kept and max(extra, missing) <= 2 and kept >= 2 * max(extra, missing) - 1:
+        return "one word differs"
+    return None
+
+
+def _changes(a: Wording, b: Wording) -> tuple[int, int, int]:
+    """Concepts only in `a`, only in `b`, in both."""
+    left, right = set(a.content), set(b.content)
+    return len(left - right), len(right - left), len(left & right)
+
+
+@dataclass(frozen=True, slots=True)
+class Classifier:
+    """Logistic regression over FEATURES, and the rarity of concepts (natural log of inverse frequency)."""
+
+    weights: tuple[float, ...]
+    bias: float
+    rarity: Mapping[str, float]
+    unseen: float
+
+    def features(self, a: Wording, b: Wording, cosine: float) -> list[float]:
+        """The pair's features, in the order of FEATURES; symmetrical in the two questions."""
+        left, right = set(a.content), set(b.content)
+        both, either = left & right, left | right
+        covers = [self._weight(both) / (self._weight(side) or 1.0) if side else float(not either) for side in (left, right)]
+        alone = [self._weight(left - right), self._weight(right - left)]
+        sizes = sorted((len(a.text.split()), len(b.text.split())))
+        order = [c for c in a.content if c in both] == [c for c in b.content if c in both]
+        return [
+            cosine,
+            max(0.0, 0.7 - cosine),
+            len(both) / len(either) if either else 1.0,
+            min(covers),
+            max(covers),
+            min(alone) / 10,
+            max(alone) / 10,
+            math.log(sizes[1] / max(sizes[0], 1)),
+            float(bool(a.asked) and a.asked == b.asked),
+            float(a.asked != b.asked),
+            float(a.form == b.form),
+            min(a.spans, b.spans, 4) / 4,
+            SequenceMatcher(None, fold(a.text)[:200], fold(b.text)[:200], autojunk=False).ratio(),
+            float(order),
+            cosine * min(covers),
+        ]
+
+    def _weight(self, concepts: set[str]) -> float:
+        return sum(self.rarity.get(c, self.unseen) for c in concepts)
+
+    def probability(self, features: Sequence[float]) -> float:
+        """Probability that the pair is one question, before calibration."""
+        score = self.bias + sum(w * x for w, x in zip(self.weights, features, strict=True))
+        return 1 / (1 + math.exp(-max(-40.0, min(40.0, score))))
+
+    def score(self, a: Wording, b: Wording, cosine: float) -> float:
+        """0 behind a closed gate, else the probability."""
+        return 0.0 if difference(a, b) else self.probability(self.features(a, b, cosine))
+
+
+def classifier_from(stored: Mapping[str, Any]) -> Classifier:
+    """A classifier as `likeness.json` holds it. Raises ValueError when its features are not those of this version."""
+    if tuple(stored["features"]) != FEATURES:
+        raise ValueError("the weights are for other features; run `python -m ragq.eval.cache_train`")
+    return Classifier(tuple(stored["weights"]), stored["bias"], stored["rarity"], stored["unseen"])
+
+
+@lru_cache(maxsize=1)
+def shipped() -> dict[str, Any]:
+    """What ships with this version: weights, rarity, and the threshold with how it was calibrated."""
+    stored: dict[str, Any] = json.loads(files("ragq.cache").joinpath("likeness.json").read_text(encoding="utf-8"))
+    return stored

@@ -1,0 +1,168 @@
+"""Wording: a question's content as concepts, what it asks for, and what it turns on beside the protected spans."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Literal
+
+from ragq.index.lexicon import Lexicon
+from ragq.index.spans import protected
+from ragq.index.stopwords import FUNCTION_WORDS
+from ragq.index.tokenizer import fold, singular
+
+Form = Literal["polar", "open", "bare"]
+
+_WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
+_NAME = re.compile(r"(?<=[\w,;:] )[A-ZÁÉÍÓÚÑ][a-záéíóúñ]+")
+_TITLED = re.compile(r"\b(?:mr|mrs|ms|miss|dr|sr|sra|señora?|don|doña|patient|paciente)\.?\s+([A-ZÁÉÍÓÚÑ]\w+)", re.IGNORECASE)
+_OPEN = re.compile(
+    r"\b(?:what|which|why|when|how|who|whom|where|whose|que|cual|cuales|cuando|cuanto|cuanta|cuantos|cuantas|como|donde|quien|quienes)\b"
+)
+_POLAR = re.compile(
+    r"^\W*(?:(?:so|and|but|then|y|pero)\W+)?(?:is|are|was|were|am|does|do|did|has|have|had|can|could|will|would|should|may|might|must|isn't|aren't"
+    r"|doesn't|don't|can't|esta|estan|tiene|tienen|ha|han|hay|es|son|se|puede|pueden|puedo|debe|deben|debo|sigue|toma|necesita|recibe|fue|era|existe)\b"
+)
+_POLITE = re.compile(r"^\W*(?:can|could|would|will) you (?:please )?(?:tell|show|give|list|explain)\b|^\W*do you know\b")
+_COUNTS = {
+    word: value
+    for value, words in enumerate(
+        ("zero cero", "one un una", "two dos", "three tres", "four cuatro", "five cinco", "six seis", "seven siete",
+         "eight ocho", "nine nueve", "ten diez", "eleven once", "twelve doce")
+    )
+    for word in words.split()
+    if word not in ("one", "un", "una", "once")
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """`turns` must be equal in two questions that are the same; `content` are the concepts left besides."""
+
+    text: str
+    turns: tuple[str, ...]
+    form: Form
+    asked: frozenset[str]
+    content: tuple[str, ...]
+    names: frozenset[str]
+    titled: frozenset[str]
+    spans: int
+
+
+def read_wording(text: str, lexicon: Lexicon) -> Wording:
+    """Read a question once; the result depends on the text and the lexicon alone."""
+    protected_spans = [(s.start, s.end, f"{s.kind}={s.norm}") for s in protected(text, lexicon)]
+    conditions = [(m.start, m.end, f"condition={m.name}") for m in lexicon.find(text) if m.kind == "condition"]
+    spans = sorted(set(protected_spans + conditions))
+    rest = list(text)
+    for start, end, _ in spans:
+        rest[start:end] = " " * (end - start)
+    left = "".join(rest)
+    table = _concepts()
+    concepts = tuple(table.read(left))
+    asked = frozenset(table.asked(text))
+    poles = sorted({f"pole={p}" for p in table.poles(left)})
+    counts = sorted(f"count={_COUNTS[w]}" for w in _words(left) if w in _COUNTS)
+    names = frozenset(fold(n) for n in _NAME.findall(left))
+    return Wording(
+        text=text,
+        turns=(*_ordered([what for _, _, what in spans]), *poles, *counts),
+        form=_form(text),
+        asked=asked,
+        content=tuple(dict.fromkeys(c for c in concepts if c not in FUNCTION_WORDS and len(c) > 1)),
+        names=names,
+        titled=frozenset(fold(n) for n in _TITLED.findall(left)),
+        spans=len(spans),
+    )
+
+
+def _ordered(spans: list[str]) -> list[str]:
+    """Spans sorted, or as they stand where their order may carry the meaning.
+
+    `warfarin instead of apixaban` is not `apixaban instead of warfarin`, so two of a kind are compared in order, and
+    so is whatever stands with a negation or a direction.
+    """
+    kinds = [s.partition("=")[0] for s in spans]
+    repeated = len(set(kinds)) < len(kinds)
+    bound = {"negation", "direction"} & set(kinds) and len(kinds) > 2
+    return spans if repeated or bound else sorted(spans)
+
+
+def _form(text: str) -> Form:
+    folded = fold(text)
+    if _POLITE.match(folded):
+        return "open"
+    last = re.split(r"[.!;:]\s+", folded.strip(" .?!"))[-1]
+    if _POLAR.match(last) or ("¿" in text and not _OPEN.search(last)):
+        return "polar"
+    return "open" if _OPEN.search(folded) else "bare"
+
+
+def _words(text: str) -> list[str]:
+    return [m.group() for m in _WORD.finditer(fold(text))]
+
+
+class Concepts:
+    """The table `concepts.toml`: phrases, longest first, to the concept that they name."""
+
+    def __init__(self, table: Mapping[str, Mapping[str, str]]) -> None:
+        self._asked = _phrases(table["asked"])
+        self._same = {**_phrases(table["same"]), **{k: f"asked:{v}" for k, v in self._asked.items()}}
+        self._poles = _phrases(table["poles"])
+        self._generic = frozenset(table["generic"]["words"].split())
+
+    def read(self, text: str) -> Iterator[str]:
+        """The concept of every phrase, in order; a word without one is its own, in the singular and without its ending."""
+        for phrase, known in _walk(_words(text), self._same):
+            if known is not None:
+                yield known
+            elif phrase not in self._generic:
+                yield _stem(phrase)
+
+    def asked(self, text: str) -> Iterator[str]:
+        """What the words ask for."""
+        return (known for _, known in _walk(_words(text), self._asked) if known is not None)
+
+    def poles(self, text: str) -> Iterator[str]:
+        """Ends of an axis that the words name."""
+        return (known for _, known in _walk(_words(text), self._poles) if known is not None)
+
+
+def _phrases(section: Mapping[str, str]) -> dict[tuple[str, ...], str]:
+    return {tuple(fold(p).split("_")): name for name, phrases in section.items() for p in phrases.split()}
+
+
+def _walk(words: list[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tuple[str, str | None]]:
+    i = 0
+    while i < len(words):
+        for n in (4, 3, 2, 1):
+            found = table.get(tuple(words[i : i + n]))
+            if found is not None and i + n <= len(words):
+                yield " ".join(words[i : i + n]), found
+                i += n
+                break
+        else:
+            yield words[i], None
+            i += 1
+
+
+_ENDINGS = ("ations", "ation", "ingly", "ments", "ment", "ings", "ing", "edly", "ies", "ied", "ed", "ly", "es", "able", "mente", "ando", "iendo", "e")
+
+
+def _stem(word: str) -> str:
+    """The word without a regular ending, so that `import`, `importing` and `imported` are one."""
+    word = singular(word.removesuffix("'s").removesuffix("’s"))
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            stem = word.removesuffix(ending)
+            return stem + "y" if ending in ("ies", "ied") else stem
+    return word
+
+
+@lru_cache(maxsize=1)
+def _concepts() -> Concepts:
+    return Concepts(tomllib.loads(files("ragq.cache").joinpath("concepts.toml").read_text(encoding="utf-8")))

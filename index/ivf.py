@@ -1,0 +1,94 @@
+"""IVF: an inverted file of 8-bit vectors for large parts, memory-mapped, so that a query reads a few per cent of them.
+
+Jégou, Douze and Schmid 2011: vectors are kept by the nearest of `lists` centroids, and a query looks into the lists
+whose centroids are nearest to it. FAISS trains and assigns; searching needs numpy alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from ragq.files import write_atomic
+
+# Lists that a query looks into; recall@10 against all vectors is measured by `ragq bench index`.
+PROBES = 48
+# Vectors per list that train the centroids.
+_TRAIN_PER_LIST = 48
+_ROUNDS = 8
+_BLOCK = 32_768
+_NAMES = ("centroids", "starts", "members", "codes", "scales")
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class IVF:
+    """List l holds rows `starts[l]:starts[l + 1]` of `members` (positions in the part) and of `codes`, int8 of shape
+    (n, dimension); a vector is about its code times its scale.
+    """
+
+    centroids: Floats
+    starts: NDArray[np.int64]
+    members: NDArray[np.int32]
+    codes: NDArray[np.int8]
+    scales: Floats
+
+    @classmethod
+    def build(cls, vectors: Floats, seed: int = 0) -> IVF:
+        """Cluster unit `vectors` of shape (n, dimension), n > 0; reads them block by block."""
+        import faiss
+
+        n, dimension = vectors.shape
+        lists = max(1, 2 ** round(np.log2(2 * n**0.5)))
+        sample = np.sort(np.random.default_rng(seed).choice(n, min(n, lists * _TRAIN_PER_LIST), replace=False))
+        kmeans = faiss.Kmeans(
+            dimension, lists, niter=_ROUNDS, spherical=True, seed=seed, min_points_per_centroid=1, verbose=False
+        )
+        kmeans.train(np.ascontiguousarray(vectors[sample]))
+        assigned = np.concatenate(
+            [kmeans.index.search(np.ascontiguousarray(vectors[at : at + _BLOCK]), 1)[1][:, 0] for at in range(0, n, _BLOCK)]
+        )
+        order = np.argsort(assigned, kind="stable").astype(np.int32)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(assigned, minlength=lists))]).astype(np.int64)
+        codes = np.empty((n, dimension), dtype=np.int8)
+        scales = np.empty(n, dtype=np.float32)
+        for at in range(0, n, _BLOCK):
+            block = vectors[order[at : at + _BLOCK]]
+            scale = np.maximum(np.abs(block).max(axis=1), 1e-12) / np.float32(127)
+            codes[at : at + _BLOCK] = np.rint(block / scale[:, None]).astype(np.int8)
+            scales[at : at + _BLOCK] = scale
+        return cls(np.asarray(kmeans.centroids, dtype=np.float32).reshape(lists, dimension), starts, order, codes, scales)
+
+    def search(self, query: Floats, k: int, probes: int = PROBES) -> NDArray[np.int64]:
+        """About the k nearest positions, in no order; `query` is a unit vector of shape (dimension,)."""
+        near = self.centroids @ query
+        probes = min(probes, len(near))
+        chosen = np.argpartition(-near, probes - 1)[:probes]
+        members: list[NDArray[np.int32]] = []
+        scores: list[Floats] = []
+        for start, end in zip(self.starts[chosen].tolist(), self.starts[chosen + 1].tolist(), strict=True):
+            # List by list, the numbers made of the codes stay in the processor's cache.
+            scores.append(self.codes[start:end].astype(np.float32) @ query * self.scales[start:end])
+            members.append(self.members[start:end])
+        found, score = np.concatenate(members), np.concatenate(scores)
+        best = np.argpartition(-score, k)[:k] if k < len(score) else np.arange(len(score))
+        return found[best].astype(np.int64)
+
+    def save(self, folder: Path) -> None:
+        """Write `ivf.*.npy` into `folder`."""
+        for name in _NAMES:
+            write_atomic(folder / f"ivf.{name}.npy", lambda file, name=name: np.save(file, getattr(self, name)))  # type: ignore[misc]
+
+    @classmethod
+    def load(cls, folder: Path) -> IVF:
+        """Open memory-mapped. Raises OSError or ValueError when the files do not belong together."""
+        centroids, starts, members, codes, scales = (
+            np.load(folder / f"ivf.{name}.npy", mmap_mode="r").view(np.ndarray) for name in _NAMES
+        )
+        if not (len(starts) == len(centroids) + 1 and int(starts[-1]) == len(members) == len(codes) == len(scales)):
+            raise ValueError(f"{folder}: the lists of the inverted file do not belong together")
+        # The centroids are read whole by every query.
+        return cls(np.array(centroids), starts, members, codes, scales)

@@ -1,0 +1,173 @@
+"""Part: the postings and vectors of one run of a shard's rows, written once and never changed.
+
+Rows get ascending ids that are never used again, so a part stays true for ever: what was deleted since is named by
+the shard's tombstones, what was added since stands in later parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from ragq.files import private_dir, sync_dir, write_atomic
+from ragq.index import tokenizer
+from ragq.index.bm25 import BM25
+from ragq.index.ivf import IVF
+from ragq.index.store import Shard
+from ragq.index.tokenizer import tokenize
+
+# Below this many vectors one matrix product over all of them is as fast as an inverted file, and exact.
+IVF_FROM = 20_000
+_NAME = re.compile(r"part\.(\d+)-(\d+)\.(\d+)")
+
+Floats = NDArray[np.float32]
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PartName:
+    """A part holds rows with ids in (low, high]; of two parts of one range the later revision counts."""
+
+    low: int
+    high: int
+    revision: int
+
+    def __str__(self) -> str:
+        return f"part.{self.low}-{self.high}.{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Position i of `bm25` and of `vectors` is the chunk `rowids[i]`. `ivf` is None in a small part, `file` in one
+    that lies in memory only; `tokens` is the sum of the chunks' BM25 lengths.
+    """
+
+    low: int
+    high: int
+    rowids: Positions
+    vectors: Floats
+    bm25: BM25
+    tokens: int
+    ivf: IVF | None = None
+    file: Path | None = None
+
+    def positions(self, rowids: Positions) -> Positions:
+        """Positions of those `rowids` that are here, ascending."""
+        return np.flatnonzero(np.isin(self.rowids, rowids)) if len(rowids) else np.zeros(0, dtype=np.int64)
+
+    def nearest(self, query: Floats, k: int, left_out: Positions) -> tuple[Positions, Floats]:
+        """The k nearest positions, best first, and their exact cosines; `query` is a unit vector (dimension,)."""
+        if self.ivf is None or len(left_out) > len(self.rowids) // 2:
+            cosines = self.vectors @ query
+            cosines[left_out] = -np.inf
+            best = largest(cosines, min(k, len(cosines) - len(left_out)))
+            return best, cosines[best]
+        found = self.ivf.search(query, 2 * k)
+        found = found[~np.isin(found, left_out)]
+        cosines = self.cosines_at(found, query)
+        best = largest(cosines, k)
+        return found[best], cosines[best]
+
+    def cosines_at(self, positions: Positions, query: Floats) -> Floats:
+        """Exact cosines of the given positions.
+
+        Of a large part the rows are read, not mapped: a map would hold every page that a query has ever touched.
+        """
+        if self.file is None or self.ivf is None:
+            return np.asarray(self.vectors[positions] @ query, dtype=np.float32)
+        size = self.vectors.shape[1] * 4
+        start = self.file.stat().st_size - len(self.rowids) * size
+        handle = os.open(self.file, os.O_RDONLY)
+        try:
+            rows = b"".join(os.pread(handle, size, start + p * size) for p in positions.tolist())
+        finally:
+            os.close(handle)
+        return np.frombuffer(rows, dtype=np.float32).reshape(len(positions), -1) @ query
+
+    def save(self, shard: Shard) -> PartName:
+        """Write the part into the shard's folder: all of it or, after a kill, nothing that counts."""
+        name = PartName(self.low, self.high, shard.revision())
+        final = shard.folder / str(name)
+        folder = shard.folder / f"{name}.partial"
+        shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+        private_dir(folder)
+        self.bm25.save(folder)
+        for what, array in (("rowids", self.rowids), ("vectors", self.vectors)):
+            write_atomic(folder / f"{what}.npy", lambda file, array=array: np.save(file, array))  # type: ignore[misc]
+        if self.ivf is not None:
+            self.ivf.save(folder)
+        about = {
+            "created": shard.created(), "tokenizer": tokenizer.VERSION, "mean": self.bm25.mean, "tokens": self.tokens,
+            "files": {path.name: checksum(path) for path in sorted(folder.glob("*.npy"))},
+        }  # fmt: skip
+        write_atomic(folder / "part.json", lambda file: file.write(json.dumps(about).encode()))
+        shutil.rmtree(final, ignore_errors=True)
+        folder.rename(final)
+        sync_dir(shard.folder)
+        return name
+
+    @classmethod
+    def load(cls, shard: Shard, name: PartName) -> Part:
+        """Open a part memory-mapped; reads a few pages only.
+
+        Raises OSError, ValueError or KeyError when it is not whole or is not of this very database.
+        """
+        folder = shard.folder / str(name)
+        about = json.loads((folder / "part.json").read_bytes())
+        if about["created"] != shard.created() or about["tokenizer"] != tokenizer.VERSION:
+            raise ValueError(f"{folder}: made for another database or tokenizer")
+        rowids = np.load(folder / "rowids.npy", mmap_mode="r").view(np.ndarray)
+        vectors = np.load(folder / "vectors.npy", mmap_mode="r").view(np.ndarray)
+        bm25 = BM25.load(folder, float(about["mean"]))
+        ivf = IVF.load(folder) if (folder / "ivf.codes.npy").is_file() else None
+        if not len(rowids) == len(vectors) == bm25.n or (ivf is not None and len(ivf.members) != bm25.n):
+            raise ValueError(f"{folder}: rows, vectors and postings do not belong together")
+        return cls(name.low, name.high, rowids, vectors, bm25, int(about["tokens"]), ivf, folder / "vectors.npy")
+
+
+def build(shard: Shard, low: int, high: int, approximate: bool = True) -> Part:
+    """Make the part of the rows with ids in (low, high] from the database, in memory."""
+    rowids, vectors = shard.vectors(low, high)
+    bm25 = BM25.build(tokenize(chunk.indexed_text) for chunk in shard.chunks_between(low, high))
+    ivf = IVF.build(vectors) if approximate and len(rowids) >= IVF_FROM else None
+    return Part(low, high, rowids, vectors, bm25, int(bm25.lengths.sum(dtype=np.int64)), ivf)
+
+
+def names(folder: Path) -> list[PartName]:
+    """Every finished part in a shard's folder."""
+    return [PartName(*map(int, m.groups())) for p in folder.glob("part.*") if (m := _NAME.fullmatch(p.name))]
+
+
+def covering(found: list[PartName], reached: int = 0) -> Iterator[PartName]:
+    """The parts to read, in row order: the widest from where the last ended, the newest of equal ones.
+
+    What a killed writer left over lies within a wider part and is passed over.
+    """
+    for name in sorted(found, key=lambda n: (n.low, -n.high, -n.revision)):
+        if name.low >= reached:
+            yield name
+            reached = name.high
+
+
+def checksum(path: Path) -> str:
+    """blake2b of a file, 32 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def largest(scores: Floats, k: int) -> Positions:
+    """Positions of the k largest scores, best first, ties in position order."""
+    if k <= 0:
+        return np.zeros(0, dtype=np.int64)
+    if k < len(scores):
+        top = np.argpartition(-scores, k)[:k]
+        return np.asarray(top[np.lexsort((top, -scores[top]))])
+    return np.argsort(-scores, kind="stable")
