@@ -20,7 +20,7 @@ _LONGEST = 6
 _STEM = re.compile(
     r"^[a-z]{2,}(?:xaban|gatran|parin|statina?|prila?|sartan|olol|dipina?|azola?e?|mycin|micina|cilli?na?|cycline|ciclina"
     r"|floxacino?|prazole?|gliptina?|gliflozina?|glutida?e?|zepam|zolam|triptan|setrona?|ximab|zumab|limumab|tinib"
-    r"|[a-z]vira?|caine|caina|formina?|thiazide|tiazida|semida?e?|oxetina?e?|pramine?|triptilina|triptyline|peridone?a?"
+    r"|[a-z]vira?|caine|caina|formina?|thiazide|tiazida|semida?e?|oxetina?e?|tralina?e?|pramine?|triptilina|triptyline|peridone?a?"
     r"|apina?e?|azida?|rifam[a-z]+|barbital|profeno?|fenac[o]?|coxib|mab)$"
 )
 _NOT_DRUGS = {"azole", "statin", "statina", "heparin", "april", "abril", "lapin", "espina", "vira"}

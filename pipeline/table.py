@@ -68,6 +68,7 @@ _WORDS = {
         "no_pair": "The monographs list no interaction between {first} and the other active medications ({others}).",
         "pair": "{first} and {second} ({severity}): {effect} Management: {management}",
         "not_listed": "The record does not list {name}.",
+        "not_taken": "No. The medication list does not hold {name}.",
         "not_a_medication": "{name} is not in the medication list; the notes say: {said}",
         "no_lab": "The record holds no {name} result.",
         "none": "none",
@@ -81,6 +82,7 @@ _WORDS = {
         "no_pair": "Las monografías no recogen ninguna interacción entre {first} y los demás fármacos activos ({others}).",
         "pair": "{first} y {second} ({severity}): {effect} Management: {management}",
         "not_listed": "En la historia no consta {name}.",
+        "not_taken": "No. {name} no consta en la lista de medicación.",
         "not_a_medication": "No: {name} no está en la lista de medicación; las notas dicen: {said}",
         "no_lab": "En la historia no consta ningún resultado de {name}.",
         "none": "ninguno",
@@ -247,12 +249,22 @@ def _medication(question: Question, tables: Tables, names: Sequence[str]) -> Tab
 
 
 def _not_listed(question: Question, tables: Tables, name: str) -> Statement | None:
-    """A drug that is no medication of the patient though the notes speak of it: say both."""
-    rows = tables.notes.naming(name)
-    if not rows or not tables.record.medications or "why" in question.intents:
+    """A drug that is no medication of the patient: say so, with what the notes say of it.
+
+    When they say nothing either, only a question for yes or no is answered, from the medication list itself.
+    """
+    active = [m.cited for m in tables.record.active()]
+    if not active or "why" in question.intents:
         return None
-    said = " ".join(e.text if e.text[-1:] in ".!?" else f"{e.text}." for e in rows[:2])
-    return Statement(_say(question, "not_a_medication", name=name, said=" ".join(said.split())), tuple(rows[:2]))
+    rows = tables.notes.naming(name)[:2]
+    if rows:
+        said = " ".join(e.text if e.text[-1:] in ".!?" else f"{e.text}." for e in rows)
+        return Statement(_say(question, "not_a_medication", name=name, said=" ".join(said.split())), tuple(rows))
+    if question.polar and "status" in question.intents:
+        return Statement(
+            _say(question, "not_taken", name=name), tuple(_row(c, tables, "table:medications") for c in active)
+        )
+    return None
 
 
 def _conditions(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
@@ -376,6 +388,8 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
     if "dose" in question.intents and not names:
         return [medication_evidence(m, tables) for m in record.active()]
     found = [medication_evidence(m, tables) for n in names for m in record.of(n)]
+    if question.intents & {"why", "started"}:
+        found += [e for n in names for e in _around(tables.notes.naming(n), [m.fact.since for m in record.of(n)])]
     if "interaction" in question.intents:
         focus = [n for n in question.named("drug", "unknown-drug")] + [
             m.drug for n in question.named("class") for m in record.of(n) if m.is_active
@@ -390,6 +404,15 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
 
 
 MAX_LABS = 6
+# What was written within this many days of a change tells of it.
+AROUND_DAYS, MAX_AROUND = 14, 3
+
+
+def _around(notes: Sequence[Evidence], dates: Sequence[str | None]) -> list[Evidence]:
+    """Notes from the days round any of the dates."""
+    days = [d for d in map(_day, dates) if d is not None]
+    near = [e for e in notes if (day := _day(e.date)) is not None and any(abs(day - d) <= AROUND_DAYS for d in days)]
+    return near[:MAX_AROUND]
 
 
 def _nearest_labs(question: Question, tables: Tables, lab: str, medications: Sequence[Evidence]) -> list[Cited]:

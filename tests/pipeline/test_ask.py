@@ -41,6 +41,8 @@ def test_a_table_answers_word_for_word(rag, question, patient, expected):
         ("Why was warfarin stopped?", "Warfarin 3 mg oral tablet: stopped 2024-03-12"),
         ("allergic to penicillin?", "No. Allergy to Penicillin: refuted"),
         ("¿Toma warfarina?", "No. Warfarin 3 mg oral tablet: suspendido el 2024-03-12"),
+        ("Is she on rosuvastatin?", "No. The medication list does not hold rosuvastatin"),
+        ("Is she on rivaroxaban?", "rivaroxaban is not in the medication list; the notes say:"),
         ("which anticoagulant does she take now?", "Apixaban 5 mg oral tablet: active"),
     ],
 )
@@ -54,7 +56,7 @@ def test_a_stopped_drug_is_not_listed_as_active(rag):
     assert "Warfarin" not in text
 
 
-@pytest.mark.parametrize("question", ["potassium?", "¿potasio?", "Is he on sertraline?", "digoxin level?"])
+@pytest.mark.parametrize("question", ["potassium?", "¿potasio?", "sertraline dose?", "digoxin level?", "TPMT activity?"])
 def test_what_the_record_does_not_name_is_refused(rag, question):
     answer = rag.ask(question, "42")
     assert answer.refusal
