@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 
@@ -60,10 +61,17 @@ class Answer:
     timings: dict[str, float] = field(default_factory=dict)
     trace: tuple[Stage, ...] = ()
     model: str = ""
+    rejecter: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+
+    def reject(self) -> bool:
+        """Say that this answer is wrong: it is not given again from the cache. False when it is not kept there."""
+        return self.rejecter() if self.rejecter else False
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, ready for json.dumps."""
-        return asdict(self)
+        values = asdict(replace(self, rejecter=None))
+        del values["rejecter"]
+        return values
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Answer:

@@ -1,15 +1,13 @@
-"""Ask: the way of a question, from the answer cache to grounded sentences. Reads top to bottom."""
+"""Ask: the way of a question that no exact repeat answers, to grounded sentences. Reads top to bottom."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ragq.engine.generation import Generation
 from ragq.engine.sampling import Sampling
-from ragq.errors import UsageError
 from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
 from ragq.pipeline import prompt as prompts
@@ -17,21 +15,22 @@ from ragq.pipeline.answer import Answer, Citation, Sentence
 from ragq.pipeline.events import CitationEvent, DoneEvent, Event, StageEvent, TokenEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, content, strip_marks
+from ragq.pipeline.lookup import tool_evidence
 from ragq.pipeline.notes import Notes
 from ragq.pipeline.question import Question, language_of, read_question
 from ragq.pipeline.recall import recall
 from ragq.pipeline.refuse import FOUND_NOTHING, nothing_supports, refusal_text, unmentioned
+from ragq.pipeline.repeat import alike, from_cache, keep
+from ragq.pipeline.route import answer_from_tables
 from ragq.pipeline.sentences import Sentences, bearing_numbers
 from ragq.pipeline.summary import summarise
-from ragq.pipeline.table import Statement, TableAnswer, Tables, answer_from_tables, tool_evidence
+from ragq.pipeline.tables import Statement, TableAnswer, Tables
 from ragq.pipeline.trace import Trace
 from ragq.tools.record import read_record
 
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
     from ragq.pipeline.rag import Ragq
-
-MAX_QUESTION_CHARS = 4000
 
 
 @dataclass(slots=True)
@@ -49,60 +48,10 @@ class Draft:
     cited: tuple[int, ...] = ()
 
 
-def answer(rag: Ragq, text: str, patient: str | None) -> Iterator[Event]:
-    """Answer one question; the events end with DoneEvent. See `Ragq.ask_stream`."""
-    text = text.strip()
-    if not text:
-        raise UsageError('the question is empty; ask something, for example: ragq ask "INR?" --patient 42')
-    if len(text) > MAX_QUESTION_CHARS:
-        raise UsageError(f"the question has {len(text)} characters; at most {MAX_QUESTION_CHARS} are read")
-    trace = Trace()
-    shards = rag.open_shards(patient)
-    try:
-        key = _cache_key(rag, shards, patient)
-        if rag.settings.cache:
-            with trace.stage("cache.answers") as note:
-                found = rag.answer_cache().find(key, text)
-                note["decision"] = "hit" if found else "miss"
-            if found:
-                yield from _from_cache(*found, text, trace)
-                return
-        yield from _fresh(rag, text, patient, shards, key, trace)
-    finally:
-        for shard in shards:
-            shard.close()
-
-
-def _cache_key(rag: Ragq, shards: Sequence[Shard], patient: str | None) -> dict[str, Any]:
-    s = rag.settings
-    return {
-        "patient": patient,
-        "shards": {shard.owner: [shard.revision(), shard.created()] for shard in shards},
-        "model": s.model,
-        "reranker": s.reranker,
-        "prompt": prompts.VERSION,
-        "settings": [s.top_k, s.candidates, s.context_tokens, s.max_tokens, s.temperature, s.seed],
-    }
-
-
-def _from_cache(stored: dict[str, Any], made: float, text: str, trace: Trace) -> Iterator[Event]:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made))
-    found = replace(
-        Answer.from_json(stored),
-        cache={"status": "hit", "made": when, "question": stored["question"]},
-        question=text,
-        timings={"total_ms": round(trace.elapsed_ms(), 1), "ttft_ms": round(trace.elapsed_ms(), 1)},
-        trace=tuple(trace.stages),
-    )
-    yield TokenEvent(found.text)
-    for citation in found.citations:
-        yield CitationEvent(citation)
-    yield DoneEvent(found)
-
-
-def _fresh(
-    rag: Ragq, text: str, patient: str | None, shards: Sequence[Shard], key: dict[str, Any], trace: Trace
+def fresh(
+    rag: Ragq, text: str, patient: str | None, shards: Sequence[Shard], key: dict[str, Any], trace: Trace, look: bool
 ) -> Iterator[Event]:
+    """Answer from tables or by reading, and keep the answer; with `look`, a question alike spares the reading."""
     draft = Draft(text, patient, [], [], [], {})
     with trace.stage("tools") as note:
         lexicon = rag.lexicon(shards)
@@ -115,11 +64,12 @@ def _fresh(
     if table and not table.for_model and table.refusal is None:
         yield from _state(draft, table.statements, trace)
     else:
+        if look and (found := alike(rag, key, text, lexicon, trace)):
+            yield from from_cache(rag, found, text, trace)
+            return
         yield from _read(rag, question, tables, table, shards, draft, trace)
     finished = _finish(draft, question, rag, trace)
-    if rag.settings.cache:
-        rag.answer_cache().store(key, patient or "-", text, finished.to_json())
-    yield DoneEvent(finished)
+    yield DoneEvent(keep(rag, key, finished, shards, lexicon))
 
 
 def _tables(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:

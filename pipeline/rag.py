@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragq.cache.answers import AnswerCache
-from ragq.cache.prefix import PrefixCache
-from ragq.engine.models import find, installed, model_path
+from ragq.cache.flight import Flights
 from ragq.errors import MissingError, UsageError
-from ragq.index.lexicon import Lexicon
-from ragq.index.retrieve import OpenShard
-from ragq.index.segment import Segment, open_segment
 from ragq.index.store import Shard, open_shard
 from ragq.pipeline.answer import Answer
 from ragq.pipeline.events import DoneEvent, Event
 from ragq.settings import Settings, load, quiet_hub
 
 if TYPE_CHECKING:
+    from ragq.cache.alike import Likeness
+    from ragq.cache.prefix import PrefixCache
     from ragq.engine.llama import LlamaEngine
     from ragq.index.embed import Embedder, Offsets
+    from ragq.index.lexicon import Lexicon
     from ragq.index.rerank import Reranker
+    from ragq.index.retrieve import OpenShard
+    from ragq.index.segment import Segment
 
 # The query side of the default embedder without torch: the same network, 8-bit weights (cosine to the
 # full-precision vector ≥ 0.97 on the sample clinic, measured by a test).
@@ -44,6 +44,8 @@ class Ragq:
         self._reranker: Reranker | None = None
         self._segments: dict[str, tuple[int, Segment]] = {}
         self._lexicon: tuple[tuple[tuple[str, int], ...], Lexicon] | None = None
+        self._answers = AnswerCache(settings.cache_dir / "answers.db")
+        self._flights = Flights(settings.cache_dir / "flight")
         self._closed = False
 
     @classmethod
@@ -69,33 +71,38 @@ class Ragq:
             self._engine = self._reranker = None
             self._embedders.clear()
             self._segments.clear()
+            self._answers.close()
             self._closed = True
 
-    def ask(self, question: str, patient: str | None = None) -> Answer:
-        """Answer a question over the patient's shard and the shared ones.
+    def ask(self, question: str, patient: str | None = None, refresh: bool = False) -> Answer:
+        """Answer a question over the patient's shard and the shared ones; with `refresh`, anew, whatever is cached.
 
         Raises MissingError without a model or index, UsageError for an empty question; "not in the record" is an
         Answer whose `refusal` is set.
         """
-        for event in self.ask_stream(question, patient):
+        for event in self.ask_stream(question, patient, refresh):
             if isinstance(event, DoneEvent):
                 return event.answer
         raise AssertionError("the stream ended without its answer")
 
-    def ask_stream(self, question: str, patient: str | None = None) -> Iterator[Event]:
+    def ask_stream(self, question: str, patient: str | None = None, refresh: bool = False) -> Iterator[Event]:
         """The same, as typed events while they happen; closing the iterator cancels."""
-        from ragq.pipeline.ask import answer
+        from ragq.pipeline.repeat import answer
 
         if self._closed:
             raise UsageError("this Ragq is closed; open another with Ragq.open()")
-        return answer(self, question, patient)
+        return answer(self, question, patient, refresh)
 
     async def aask(self, question: str, patient: str | None = None) -> Answer:
         """`ask` for asyncio, in a worker thread."""
+        import asyncio
+
         return await asyncio.to_thread(self.ask, question, patient)
 
     async def aask_stream(self, question: str, patient: str | None = None) -> AsyncIterator[Event]:
         """`ask_stream` for asyncio."""
+        import asyncio
+
         events = self.ask_stream(question, patient)
         while (event := await asyncio.to_thread(next, events, None)) is not None:
             yield event
@@ -103,6 +110,7 @@ class Ragq:
     def engine(self) -> LlamaEngine:
         """The generator, loaded on first use."""
         from ragq.engine.llama import LlamaEngine
+        from ragq.engine.models import model_path
 
         with self._lock:
             if self._engine is None:
@@ -112,6 +120,8 @@ class Ragq:
 
     def query_embedder(self) -> Embedder:
         """The embedder for questions: the torch-free form of the default one where it is here."""
+        from ragq.engine.models import find, installed
+
         name = self.settings.embedder
         light = _QUERY_FORM.get(name)
         if light and installed(find(light), self.settings.models_dir):
@@ -123,6 +133,7 @@ class Ragq:
         return self._embedder(self.settings.embedder)
 
     def _embedder(self, name: str) -> Embedder:
+        from ragq.engine.models import model_path
         from ragq.index.embed import open_embedder
 
         with self._lock:
@@ -132,12 +143,14 @@ class Ragq:
 
     def token_offsets(self) -> Offsets:
         """Token spans of the embedder's tokenizer, for chunking."""
+        from ragq.engine.models import model_path
         from ragq.index.embed import token_offsets
 
         return token_offsets(Path(model_path(self.settings.embedder, self.settings.models_dir)))
 
     def reranker(self) -> Reranker | None:
         """The cross-encoder of the settings, if any."""
+        from ragq.engine.models import model_path
         from ragq.index.rerank import CrossEncoderReranker
 
         with self._lock:
@@ -171,6 +184,9 @@ class Ragq:
 
     def search_structures(self, shard: Shard) -> OpenShard:
         """A shard with its postings and vectors, kept in memory while its revision stays."""
+        from ragq.index.retrieve import OpenShard
+        from ragq.index.segment import open_segment
+
         revision = shard.revision()
         with self._lock:
             kept = self._segments.get(shard.owner)
@@ -180,6 +196,8 @@ class Ragq:
 
     def lexicon(self, shards: Sequence[Shard]) -> Lexicon:
         """Names of drugs and classes from the shared shards' monographs."""
+        from ragq.index.lexicon import Lexicon
+
         shared = [s for s in shards if s.is_shared]
         key = tuple((s.owner, s.revision()) for s in shared)
         with self._lock:
@@ -189,10 +207,31 @@ class Ragq:
 
     def answer_cache(self) -> AnswerCache:
         """Answers of this home."""
-        return AnswerCache(self.settings.cache_dir / "answers.db")
+        return self._answers
+
+    def flights(self) -> Flights:
+        """Whose turn it is to compute an answer."""
+        return self._flights
+
+    def likeness(self, lexicon: Lexicon) -> Likeness | None:
+        """What finds answers to the same question in other words; None without the embedder that it is calibrated for."""
+        from ragq.cache.alike import EMBEDDER, Likeness, revision_of
+        from ragq.cache.wording import read_wording
+        from ragq.engine.models import find, installed
+
+        if not installed(find(EMBEDDER), self.settings.models_dir):
+            return None
+        return Likeness(
+            self._answers,
+            lambda: self._embedder(EMBEDDER),
+            lambda text: read_wording(text, lexicon),
+            revision_of(EMBEDDER),
+        )
 
     def prefix_cache(self, patient: str | None) -> PrefixCache:
         """KV states of one patient's stable prefix."""
+        from ragq.cache.prefix import PrefixCache
+
         return PrefixCache(
             self.settings.cache_dir / "prefix",
             f"patient:{patient}" if patient else "-",

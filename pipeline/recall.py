@@ -14,7 +14,7 @@ from ragq.index.spans import protected
 from ragq.index.store import Shard
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.question import Question
-from ragq.pipeline.table import Tables
+from ragq.pipeline.tables import Tables
 from ragq.pipeline.trace import Trace
 
 if TYPE_CHECKING:

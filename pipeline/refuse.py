@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import content
 from ragq.pipeline.question import Question
-from ragq.pipeline.table import Tables, has_value
+from ragq.pipeline.route import has_value
+from ragq.pipeline.tables import Tables
 
 # Share of the question's content words that the evidence must hold together.
 MIN_COVERAGE = 0.34

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragq.pipeline.table import Tables
+from ragq.pipeline.tables import Tables
 
 
 def summarise(tables: Tables) -> str:

@@ -1,0 +1,98 @@
+"""Interactions: what the monographs say of the drugs a patient takes, or of one that might be added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragq.index.lexicon import Lexicon
+from ragq.index.store import Cited
+from ragq.pipeline.evidence import from_row
+from ragq.pipeline.question import Question
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, shown, told
+from ragq.tools.interactions import Pair, check
+
+
+def interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
+    """What the drugs asked about (or the active ones of a class, or all) do with each other and with the active ones."""
+    record, lexicon = tables.record, tables.lexicon
+    active = list(dict.fromkeys(m.drug for m in record.active()))
+    of_class = [m.drug for c in classes for m in record.of(c) if m.is_active]
+    focus = list(dict.fromkeys([*drugs, *of_class]))
+    if classes and not drugs and not of_class:
+        return _no_active(question, tables, classes)
+    if not focus:
+        focus = active
+    against = [d for d in active if d not in drugs] if len(drugs) < 2 else [*drugs]
+    pairs = check(focus, against, tables.interactions, lexicon)
+    if not pairs:
+        return _no_pair(question, tables, focus, against)
+    statements = tuple(pair_statement(question, tables, p) for p in pairs)
+    evidence = list(dict.fromkeys(e for s in statements for e in s.evidence))
+    stopped = [m for c in classes for m in record.of(c) if not m.is_active]
+    evidence += [medication_evidence(m, tables) for m in stopped]
+    # Two sentences of a small model hold two pairs at most; a longer list is given as it stands.
+    return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=len(pairs) <= 2)
+
+
+def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
+    """One interaction, with the monograph's line and the lines of those drugs that the patient takes."""
+    listed = pair.interaction
+    text = say(
+        question, "pair", first=pair.first.capitalize(), second=pair.second, severity=listed.severity,
+        effect=listed.effect.strip(), management=listed.management.strip(),
+    )  # fmt: skip
+    taken = [m for d in (pair.first, pair.second) for m in tables.record.of(d) if m.is_active]
+    lines = [medication_evidence(m, tables) for m in taken]
+    told = f"Interaction of {pair.first} with {pair.second} ({listed.severity}): {listed.effect.strip()} Management: {listed.management.strip()}"
+    return Statement(text, (from_row(pair.cited, tables.shared_shard, "interactions", told), *lines))
+
+
+def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer:
+    """No active drug of the class asked about: say so, with what was stopped, citing the medication lines."""
+    past = [m for c in classes for m in tables.record.of(c)]
+    text = say(question, "no_class", name=" / ".join(classes))
+    lines = past or tables.record.active()
+    statement = Statement(
+        " ".join([text, *(told(m.cited, question) for m in past)]),
+        tuple(medication_evidence(m, tables) for m in lines),
+    )
+    return TableAnswer("table:interactions", (statement,))
+
+
+def _no_pair(question: Question, tables: Tables, focus: Sequence[str], against: Sequence[str]) -> TableAnswer | None:
+    known = [m for m in tables.record.active() if m.drug in {*focus, *against}]
+    unknown = [d for d in focus if not tables.lexicon.classes_of(d)]
+    if unknown or not known:
+        return None
+    others = ", ".join(shown(d, tables) for d in against if d not in focus) or say(question, "none")
+    text = say(question, "no_pair", first=", ".join(shown(d, tables) for d in focus), others=others)
+    return TableAnswer("table:interactions", (Statement(text, tuple(medication_evidence(m, tables) for m in known)),))
+
+
+def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:
+    """A drug the patient does not take: what the active medications, the allergies and the notes have against it."""
+    active = [m.drug for m in tables.record.active()]
+    new = [d for d in drugs if d not in active]
+    if not new or not active:
+        return None
+    allergies = [
+        c for c in tables.record.allergies
+        if c.row.status not in ("refuted", "entered-in-error") and any(is_about(c, d, tables.lexicon) for d in new)
+    ]  # fmt: skip
+    statements = [Statement(told(c, question), (row(c, tables, "allergies"),)) for c in allergies]
+    statements += [pair_statement(question, tables, p) for p in check(new, active, tables.interactions, tables.lexicon)]
+    named = [e for d in new for e in tables.notes.naming(d)]
+    for evidence in named[:2]:
+        text = " ".join(evidence.text.split())
+        statements.append(Statement(text if text[-1:] in ".!?" else f"{text}.", (evidence,)))
+    return TableAnswer("tool:safety", tuple(statements)) if statements else None
+
+
+def is_about(cited: Cited, name: str, lexicon: Lexicon) -> bool:
+    """Whether an allergy line names the drug, its class, or (for a class asked) a drug of it."""
+    named = {m.name for m in lexicon.find(cited.row.name)}
+    return (
+        name in named
+        or bool(named & set(lexicon.classes_of(name)))
+        or any(name in lexicon.classes_of(n) for n in named)
+    )

@@ -1,0 +1,173 @@
+"""Repeat: the answer cache in front of a question: what its key is, what a hit looks like, what is kept.
+
+An exact repeat must cost milliseconds in a fresh process, so nothing here imports models or the rest of the pipeline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragq.cache.answers import Hit, Origin, digest_of
+from ragq.errors import UsageError
+from ragq.index.tokenizer import fold
+from ragq.pipeline.answer import Answer
+from ragq.pipeline.events import CitationEvent, DoneEvent, Event, TokenEvent
+from ragq.pipeline.trace import Trace
+
+if TYPE_CHECKING:
+    from ragq.index.lexicon import Lexicon
+    from ragq.index.store import Shard
+    from ragq.pipeline.rag import Ragq
+
+MAX_QUESTION_CHARS = 4000
+# Part of every key: change it when tools or the gate answer the same question otherwise.
+VERSION = "1"
+_RELATIVE = re.compile(
+    r"\b(?:today|tonight|now|nowadays|currently|current|still|latest|newest|last|recent|recently|yesterday|tomorrow|ago|so far|yet|next|upcoming"
+    r"|overdue|due|age|old|this (?:week|month|year|morning|evening)|since|hoy|ahora|actual|actuales|actualmente|todavia|aun|sigue|ultim[oa]s?"
+    r"|reciente|recientes|recientemente|ayer|manana|hace|proxim[oa]s?|edad|est[ea] (?:semana|mes|ano|manana)|desde)\b"
+)
+
+
+def answer(rag: Ragq, text: str, patient: str | None, refresh: bool = False) -> Iterator[Event]:
+    """Answer one question, from the cache where it can be; the events end with DoneEvent. See `Ragq.ask_stream`."""
+    text = text.strip()
+    if not text:
+        raise UsageError('the question is empty; ask something, for example: ragq ask "INR?" --patient 42')
+    if len(text) > MAX_QUESTION_CHARS:
+        raise UsageError(f"the question has {len(text)} characters; at most {MAX_QUESTION_CHARS} are read")
+    trace = Trace()
+    shards = rag.open_shards(patient)
+    try:
+        key = cache_key(rag, shards, patient, text)
+        if not rag.settings.cache:
+            yield from _compute(rag, text, patient, shards, key, trace, look=False)
+            return
+        if not refresh and (found := _exact(rag, key, text, trace)):
+            yield from from_cache(rag, found, text, trace)
+            return
+        with rag.flights().turn(digest_of(key, text)):
+            if not refresh and (found := rag.answer_cache().find(key, text)):
+                yield from from_cache(rag, found, text, trace)
+                return
+            yield from _compute(rag, text, patient, shards, key, trace, look=not refresh)
+    finally:
+        for shard in shards:
+            shard.close()
+
+
+def _compute(
+    rag: Ragq, text: str, patient: str | None, shards: Sequence[Shard], key: dict[str, Any], trace: Trace, look: bool
+) -> Iterator[Event]:
+    from ragq.pipeline.ask import fresh
+
+    yield from fresh(rag, text, patient, shards, key, trace, look)
+
+
+def cache_key(rag: Ragq, shards: Sequence[Shard], patient: str | None, text: str) -> dict[str, Any]:
+    """All that an answer depends on beside the words of the question; the day, where the question is about now."""
+    from ragq import __version__
+    from ragq.pipeline import prompt
+    from ragq.pipeline.question import language_of
+
+    s = rag.settings
+    key: dict[str, Any] = {
+        "patient": patient,
+        "shards": {shard.owner: [shard.revision(), shard.created()] for shard in shards},
+        "model": [s.model, _file_state(s.model)],
+        "embedder": s.embedder,
+        "reranker": s.reranker,
+        "version": [VERSION, prompt.VERSION, __version__],
+        "language": language_of(text),
+        "settings": [s.top_k, s.candidates, s.context_tokens, s.n_ctx, s.max_tokens, s.temperature, s.seed],
+    }
+    if _RELATIVE.search(fold(text)):
+        key["day"] = date.today().isoformat()
+    return key
+
+
+def _file_state(model: str) -> list[int] | None:
+    """Size and time of a model given by its path: another file under the same name is another model."""
+    path = Path(model).expanduser()
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _exact(rag: Ragq, key: dict[str, Any], text: str, trace: Trace) -> Hit | None:
+    with trace.stage("cache.answers") as note:
+        found = rag.answer_cache().find(key, text)
+        note["decision"] = "hit" if found else "miss"
+    return found
+
+
+def alike(rag: Ragq, key: dict[str, Any], text: str, lexicon: Lexicon, trace: Trace) -> Hit | None:
+    """The answer to the same question in other words, if one is kept."""
+    from ragq.cache.wording import read_wording
+
+    with trace.stage("cache.alike") as note:
+        likeness = rag.likeness(lexicon)
+        found = likeness.find(key, read_wording(text, lexicon)) if likeness else None
+        note["decision"] = "hit" if found else "miss"
+        if found:
+            note |= {"score": round(found.score, 4), "question": found.question}
+    return found
+
+
+def from_cache(rag: Ragq, hit: Hit, text: str, trace: Trace) -> Iterator[Event]:
+    """The events of a stored answer, which says when it was made and for which question."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.made))
+    stored = Answer.from_json(hit.answer)
+    how = "exact" if hit.score >= 1.0 else "alike"
+    found = replace(
+        stored,
+        cache={
+            "status": "hit",
+            "how": how,
+            "made": when,
+            "question": hit.question,
+            "id": hit.entry,
+            "score": round(hit.score, 4),
+        },
+        question=text,
+        timings={"total_ms": round(trace.elapsed_ms(), 1), "ttft_ms": round(trace.elapsed_ms(), 1)},
+        trace=tuple(trace.stages),
+        rejecter=lambda: rag.answer_cache().reject(hit.entry),
+    )
+    yield TokenEvent(found.text)
+    for citation in found.citations:
+        yield CitationEvent(citation)
+    yield DoneEvent(found)
+
+
+def keep(rag: Ragq, key: dict[str, Any], made: Answer, shards: Sequence[Shard], lexicon: Lexicon) -> Answer:
+    """Store a grounded answer, or for a while a refusal; returns the answer with its entry's number."""
+    from ragq.cache.wording import read_wording
+
+    if not rag.settings.cache or not (made.grounded or made.refusal is not None):
+        return made
+    origin = Origin(
+        shards={s.owner: f"{revision}:{created}" for s in shards for revision, created in [key["shards"][s.owner]]},
+        sources=[
+            {"shard": c.shard, "document": c.document, "chunk": c.chunk, "hash": _hash(c.quote)} for c in made.citations
+        ],
+        saved_ms=made.timings.get("total_ms", 0.0),
+    )
+    wording = read_wording(made.question, lexicon) if made.refusal is None else None
+    entry = rag.answer_cache().store(key, made.patient or "-", made.question, made.to_json(), wording, origin)
+    if entry is None:
+        return made
+    return replace(made, cache={**made.cache, "id": entry}, rejecter=lambda: rag.answer_cache().reject(entry))
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -1,0 +1,187 @@
+"""Route: questions that a table answers by itself, without the model.
+
+A question is for a table only when nothing in it is left unexplained: `INR?` is, `what was the INR when she bled?`
+is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragq.index.spans import protected
+from ragq.index.store import Cited
+from ragq.pipeline.interaction import interaction, is_about, safety
+from ragq.pipeline.question import Question
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, told
+from ragq.tools.record import Medication
+
+
+def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None:
+    """The answer, or None when the question needs reading."""
+    if question.residual:
+        return None
+    named = {kind for m in question.mentions for kind in [m.kind.removeprefix("unknown-")]}
+    drugs, classes = question.named("drug", "unknown-drug"), question.named("class")
+    asks = question.intents
+    if "interaction" in asks and named <= {"drug", "class"}:
+        return interaction(question, tables, drugs, classes)
+    if "allergy" in asks and named <= {"drug", "class"}:
+        return _allergy(question, tables, drugs + classes)
+    if named == {"lab"} and not asks & {"why", "dose"}:
+        return _labs(question, tables, question.named("lab"))
+    if named == {"condition"} and (not asks or asks & {"when", "conditions", "status"}):
+        return _conditions(question, tables, question.named("condition"))
+    if not named:
+        return _list(question, tables)
+    return _about_drugs(question, tables, named)
+
+
+def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAnswer | None:
+    """Whether a drug may be given, or whether, since when and how it is taken."""
+    drugs, asks = question.named("drug", "unknown-drug"), question.intents
+    if (
+        drugs
+        and named <= {"drug", "class", "condition"}
+        and not asks & MEDICATION_INTENTS
+        and ("safety" in asks or "condition" in named)
+    ):
+        return safety(question, tables, drugs)
+    if named <= {"drug", "class"} and (not asks or asks & MEDICATION_INTENTS):
+        return _medication(question, tables, drugs + question.named("class"))
+    return None
+
+
+MEDICATION_INTENTS = frozenset({"status", "stopped", "held", "dose", "when", "why", "started", "medications"})
+
+
+def _lines(question: Question, route: str, rows: Sequence[Cited], tables: Tables) -> TableAnswer:
+    return TableAnswer(route, tuple(Statement(told(c, question), (row(c, tables, route),)) for c in rows))
+
+
+def _list(question: Question, tables: Tables) -> TableAnswer | None:
+    """Everything active: medications or problems."""
+    if "medications" in question.intents:
+        rows, route = [m.cited for m in tables.record.active()], "table:medications"
+    elif "conditions" in question.intents:
+        left_out = ("entered-in-error", "refuted")
+        rows, route = [c for c in tables.record.conditions if c.row.status not in left_out], "table:conditions"
+    else:
+        return None
+    return _lines(question, route, rows, tables) if rows else None
+
+
+def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswer | None:
+    statements: list[Statement] = []
+    for lab in labs:
+        rows = tables.record.lab(lab, tables.lexicon)
+        rows = rows if question.intents & {"trend"} else rows[:1]
+        statements += [Statement(told(c, question), (row(c, tables, "table:labs"),)) for c in rows]
+        if not rows and len(labs) > 1:
+            statements.append(Statement(say(question, "no_lab", name=lab), ()))
+    if not any(s.evidence for s in statements) and any(
+        has_value(e.text, tables) for lab in labs for e in tables.notes.naming(lab)
+    ):
+        return None
+    if not any(s.evidence for s in statements):
+        # Vital signs and results often stand only in the notes: let retrieval look before refusing.
+        return TableAnswer("table:labs", refusal=say(question, "no_lab", name=", ".join(labs)))
+    return TableAnswer("table:labs", tuple(statements))
+
+
+_TIMES = ("year", "month", "week", "day", "hour", "min")
+
+
+def has_value(text: str, tables: Tables) -> bool:
+    """Whether a sentence holds a number that can be a result: not a date, a frequency or a length of time."""
+    return any(s.kind == "number" and not s.norm.endswith(_TIMES) for s in protected(text, tables.lexicon))
+
+
+def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    rows = [c for c in tables.record.allergies if c.row.status != "entered-in-error"]
+    if not names:
+        return _lines(question, "table:allergies", rows, tables) if rows else None
+    found = [c for c in rows if any(is_about(c, name, tables.lexicon) for name in names)]
+    if found:
+        statements = [Statement(told(c, question), (row(c, tables, "table:allergies"),)) for c in found]
+        if question.polar:
+            key = "no" if all(c.row.status in ("refuted", "none-known") for c in found) else "yes"
+            statements[0] = Statement(say(question, key, line=statements[0].text), statements[0].evidence)
+        return TableAnswer("table:allergies", tuple(statements))
+    if not rows:
+        return None
+    # A name that the notes mention (a relative's allergy, say) has to be read, see `Tables.notes`.
+    if any(tables.notes.naming(name) for name in names):
+        return None
+    text = say(question, "no_allergy", name=", ".join(names))
+    known = " ".join(told(c, question) for c in rows)
+    return TableAnswer(
+        "table:allergies", (Statement(f"{text} {known}", tuple(row(c, tables, "table:allergies") for c in rows)),)
+    )
+
+
+def _medication(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    if len(names) > 1 and question.intents & {"dose", "why"}:
+        return None
+    statements: list[Statement] = []
+    for name in names:
+        found = tables.record.of(name)
+        if not found and (absent := _not_listed(question, tables, name)):
+            statements.append(absent)
+            continue
+        if not found or (
+            "why" in question.intents and ("started" in question.intents or not any(m.fact.reason for m in found))
+        ):
+            return None
+        shown = _asked_for(question, found)
+        for i, m in enumerate(shown):
+            key = _polarity(question, found) if question.polar and i == 0 else "line"
+            text = say(question, key, line=told(m.cited, question))
+            statements.append(Statement(text, (medication_evidence(m, tables),)))
+    return TableAnswer("table:medications", tuple(statements))
+
+
+def _asked_for(question: Question, found: Sequence[Medication]) -> list[Medication]:
+    """The active rows, or all when none is active or when it is the ending that is asked about."""
+    active = [m for m in found if m.is_active]
+    ended = [m for m in found if not m.is_active]
+    if "why" in question.intents and ended:
+        return ended + active
+    if question.intents & {"stopped", "held"} and ended and not (question.polar and active):
+        return ended + active
+    return active or list(found)
+
+
+def _polarity(question: Question, found: Sequence[Medication]) -> str:
+    """Yes or no to what is asked: stopped, held, or else taken now."""
+    active = any(m.is_active for m in found)
+    if "held" in question.intents:
+        return "yes" if any(m.fact.status == "on-hold" for m in found) else "no"
+    if "stopped" in question.intents:
+        return "no" if active else "yes"
+    return "yes" if active else "no"
+
+
+def _not_listed(question: Question, tables: Tables, name: str) -> Statement | None:
+    """A drug that is no medication of the patient: say so, with what the notes say of it.
+
+    When they say nothing either, only a question for yes or no is answered, from the medication list itself.
+    """
+    active = [m.cited for m in tables.record.active()]
+    if not active or "why" in question.intents:
+        return None
+    rows = tables.notes.naming(name)[:2]
+    if rows:
+        said = " ".join(e.text if e.text[-1:] in ".!?" else f"{e.text}." for e in rows)
+        return Statement(say(question, "not_a_medication", name=name, said=" ".join(said.split())), tuple(rows))
+    if question.polar and "status" in question.intents:
+        return Statement(
+            say(question, "not_taken", name=name), tuple(row(c, tables, "table:medications") for c in active)
+        )
+    return None
+
+
+def _conditions(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    rows = [c for c in tables.record.conditions if any(m.name in names for m in tables.lexicon.find(c.row.name))]
+    if not rows or question.polar:
+        return None
+    return _lines(question, "table:conditions", rows, tables)

@@ -1,0 +1,115 @@
+"""Tables: what the structured record and the monographs hold for one question, and how a row becomes a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragq.index.inert import without_orders
+from ragq.index.lexicon import Lexicon
+from ragq.index.store import Cited
+from ragq.pipeline.evidence import Evidence, from_row
+from ragq.pipeline.notes import Notes
+from ragq.pipeline.question import Question
+from ragq.tools.record import Medication, Record
+from ragq.tools.wording import sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence worded from a table, with the lines that say it."""
+
+    text: str
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableAnswer:
+    """`statements` answer the question, or `refusal` says that the record does not. With `for_model`, the model
+    words the answer from `evidence`, and a statement is added for whatever it leaves out.
+    """
+
+    route: str
+    statements: tuple[Statement, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    refusal: str | None = None
+    for_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What the tables of one question's shards hold; `in_notes` tells whether the patient's documents name a drug,
+    lab or condition anywhere.
+    """
+
+    record: Record
+    interactions: Sequence[Cited]
+    lexicon: Lexicon
+    patient_shard: str
+    shared_shard: str
+    notes: Notes
+
+
+_WORDS = {
+    "en": {
+        "no_class": "The record lists no active {name}.",
+        "yes": "Yes. {line}",
+        "no": "No. {line}",
+        "line": "{line}",
+        "no_allergy": "The record lists no allergy to {name}.",
+        "no_pair": "The monographs list no interaction between {first} and the other active medications ({others}).",
+        "pair": "{first} and {second} ({severity}): {effect} Management: {management}",
+        "not_listed": "The record does not list {name}.",
+        "not_taken": "No. The medication list does not hold {name}.",
+        "not_a_medication": "{name} is not in the medication list; the notes say: {said}",
+        "no_lab": "The record holds no {name} result.",
+        "none": "none",
+    },
+    "es": {
+        "no_class": "No consta ningún {name} activo en la historia.",
+        "yes": "Sí. {line}",
+        "no": "No. {line}",
+        "line": "{line}",
+        "no_allergy": "No consta alergia a {name} en la historia.",
+        "no_pair": "Las monografías no recogen ninguna interacción entre {first} y los demás fármacos activos ({others}).",
+        "pair": "{first} y {second} ({severity}): {effect} Management: {management}",
+        "not_listed": "En la historia no consta {name}.",
+        "not_taken": "No. {name} no consta en la lista de medicación.",
+        "not_a_medication": "No: {name} no está en la lista de medicación; las notas dicen: {said}",
+        "no_lab": "En la historia no consta ningún resultado de {name}.",
+        "none": "ninguno",
+    },
+}
+
+
+def say(question: Question, key: str, **values: str) -> str:
+    """A fixed phrase in the question's language."""
+    return _WORDS[question.language][key].format(**values)
+
+
+def row(cited: Cited, tables: Tables, origin: str) -> Evidence:
+    """A row of the patient's record as evidence."""
+    return from_row(cited, tables.patient_shard, origin)
+
+
+def medication_evidence(medication: Medication, tables: Tables) -> Evidence:
+    """A medication's line with its classes in brackets, which the record itself does not tell."""
+    name, line = medication.fact.name, medication.cited.quote
+    text = (
+        f"{name} ({', '.join(medication.classes)}){line[len(name) :]}"
+        if medication.classes and line.startswith(name)
+        else line
+    )
+    return from_row(medication.cited, tables.patient_shard, "medications", text)
+
+
+def told(cited: Cited, question: Question) -> str:
+    """A fact in the question's language, less any order that a note smuggled in."""
+    return without_orders(sentence(cited, question.language))
+
+
+def shown(drug: str, tables: Tables) -> str:
+    """The drug's name as the patient's record writes it, so that an answer keeps the record's language."""
+    names = (re.match(r"[^\W\d_]+(?:[ -][^\W\d_]+)*", m.fact.name) for m in tables.record.medications if m.drug == drug)
+    return next((m.group().lower() for m in names if m), drug)
