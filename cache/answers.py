@@ -1,35 +1,51 @@
-"""Answers: a repeated question is answered from disk. First form: the same words, the same key.
+"""Answers: a repeated question is answered from disk, and so is one that is proved to be the same in other words.
 
-The key holds everything the answer depends on (patient, shards and their revisions, model, prompt, settings), so that
-a change of any of them is a miss, and one patient's entry can never be found with another's key.
+The key holds everything the answer depends on (patient, shards and their revisions, model, prompt, settings): a change
+of any of them is a miss, and one patient's entry can never be found with another's key. Within a key, first the same
+words, then, among the entries with equal protected spans, the question most alike (`likeness.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragq.files import private_dir
+from ragq.cache.answer_file import AnswerFile
 from ragq.index.tokenizer import fold
 
-MAX_ENTRIES = 20_000
+if TYPE_CHECKING:
+    from ragq.cache.wording import Wording
+
+MAX_ENTRIES = 100_000
+MAX_BYTES = 1_000_000_000
+MAX_SECONDS = 180 * 86_400.0
 # Refusals are looked at again sooner: a missing document may have come by another way.
 REFUSAL_SECONDS = 3600.0
+# A second that an entry saves keeps it as long as an hour of having been used later.
+_HOURS_PER_SECOND_SAVED = 1.0
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS answers (
-    key TEXT PRIMARY KEY, namespace TEXT NOT NULL, question TEXT NOT NULL, answer TEXT NOT NULL,
-    refusal INTEGER NOT NULL, checksum TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS answers_namespace ON answers (namespace);
-"""
+
+class Hit(NamedTuple):
+    """A stored answer as plain values; `made` in seconds since 1970; `score` is 1.0 for the same words."""
+
+    answer: dict[str, Any]
+    made: float
+    entry: int
+    question: str
+    score: float
+
+
+class Origin(NamedTuple):
+    """What an answer came from: state by shard owner, its sources, and the milliseconds it took."""
+
+    shards: Mapping[str, str] = {}
+    sources: Sequence[Mapping[str, Any]] = ()
+    saved_ms: float = 0.0
 
 
 def normalise(question: str) -> str:
@@ -37,114 +53,210 @@ def normalise(question: str) -> str:
     return " ".join(fold(question).split()).strip(" ?¿!.")
 
 
-@dataclass(frozen=True, slots=True)
 class AnswerCache:
-    """One SQLite file for all namespaces; a namespace is a patient or `-` for none."""
+    """The answers of all namespaces in one file; a namespace is a patient, or `-` for none. Safe between threads."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = AnswerFile(path)
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        private_dir(self.path.parent)
-        if not self.path.exists():
-            os.close(os.open(self.path, os.O_CREAT, 0o600))
-        db = sqlite3.connect(self.path, timeout=5)
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA secure_delete = ON")
-            db.executescript(_SCHEMA)
-            with db:
-                yield db
-        finally:
-            db.close()
+    def find(self, key: Mapping[str, Any], question: str) -> Hit | None:
+        """The answer stored under this key for the same words, or None.
 
-    def find(self, key: Mapping[str, Any], question: str) -> tuple[dict[str, Any], float] | None:
-        """The stored answer as plain values and when it was made (seconds since 1970), or None.
-
-        A damaged entry is deleted and a damaged file set aside; neither is an error.
+        A damaged entry goes to the quarantine and a damaged file is set aside; neither is an error.
         """
+        if not self.path.exists():
+            return None
+        digest = digest_of(key, question)
         try:
-            with self._open() as db:
-                digest = _digest(key, question)
-                row = db.execute(
-                    "SELECT answer, refusal, checksum, made FROM answers WHERE key = ?", (digest,)
-                ).fetchone()
-                if row is None:
-                    return None
-                answer, refusal, checksum, made = row
-                stale = refusal and time.time() - made > REFUSAL_SECONDS
-                if stale or checksum != _checksum(digest, answer):
-                    db.execute("DELETE FROM answers WHERE key = ?", (digest,))
-                    return None
-                db.execute("UPDATE answers SET used = ? WHERE key = ?", (time.time(), digest))
-                return json.loads(answer), made
+            with self.file.transaction(write=False) as db:
+                row = db.execute(_ENTRY + " WHERE key = ?", (digest,)).fetchone()
+            return self.checked(row, 1.0) if row else None
         except sqlite3.DatabaseError:
-            self._set_aside()
+            self.file.set_aside()
             return None
 
-    def store(self, key: Mapping[str, Any], namespace: str, question: str, answer: Mapping[str, Any]) -> None:
-        """Keep an answer; a full or damaged disk loses the entry, never the answer."""
-        digest = _digest(key, question)
-        text = json.dumps(answer, ensure_ascii=False)
-        row = (
-            digest,
-            namespace,
-            question,
-            text,
-            answer.get("refusal") is not None,
-            _checksum(digest, text),
-            time.time(),
-            time.time(),
-        )
+    def checked(self, row: Sequence[Any], score: float) -> Hit | None:
+        """The hit of a row that is whole and not too old; any other is deleted."""
+        entry, digest, question, answer, refusal, checksum, made = row
+        stale = time.time() - made > (REFUSAL_SECONDS if refusal else MAX_SECONDS)
+        damaged = checksum != _checksum(digest, question, answer)
+        if stale or damaged:
+            with self.file.transaction() as db:
+                db.execute("DELETE FROM answers WHERE id = ? AND key = ?", (entry, digest))
+                if damaged:
+                    db.execute("INSERT INTO quarantine VALUES (?, 'checksum', ?)", (entry, time.time()))
+            return None
+        self._touch(entry, score)
+        return Hit(json.loads(answer), made, entry, question, score)
+
+    def _touch(self, entry: int, score: float) -> None:
         try:
-            with self._open() as db:
-                db.execute("INSERT OR REPLACE INTO answers VALUES (?,?,?,?,?,?,?,?)", row)
-                db.execute(
-                    "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY used DESC LIMIT -1 OFFSET ?)",
-                    (MAX_ENTRIES,),
-                )
+            with self.file.transaction(write=False) as db:
+                # Another process may be writing: a use that goes unnoticed costs less than a wait.
+                db.execute("PRAGMA busy_timeout = 20")
+                db.execute("UPDATE answers SET used = ?, hits = hits + 1, last_score = ? WHERE id = ?", (time.time(), score, entry))
+        except sqlite3.OperationalError:
+            return
+        finally:
+            with self.file.transaction(write=False) as db:
+                db.execute("PRAGMA busy_timeout = 5000")
+
+    def store(
+        self, key: Mapping[str, Any], namespace: str, question: str, answer: Mapping[str, Any],
+        wording: Wording | None = None, origin: Origin | None = None,
+    ) -> int | None:
+        """Keep an answer and return its entry's number; a full or damaged disk loses the entry, never the answer.
+
+        With its `wording`, it can also be found by questions alike. Entries that were made from an earlier state of a
+        shard of `origin` are deleted in the same transaction.
+        """  # fmt: skip
+        origin = origin or Origin()
+        digest, text, now = digest_of(key, question), json.dumps(answer, ensure_ascii=False), time.time()
+        row = (
+            digest, digest_of(key), bucket_of(wording) if wording else None, namespace, question, text,
+            json.dumps(list(origin.sources), ensure_ascii=False), answer.get("refusal") is not None,
+            _checksum(digest, question, text), now, now, origin.saved_ms,
+        )  # fmt: skip
+        try:
+            with self.file.transaction() as db:
+                db.execute("DELETE FROM answers WHERE key = ?", (digest,))
+                _sweep(db, origin.shards)
+                entry = db.execute(f"INSERT INTO answers ({_STORED}) VALUES ({','.join('?' * len(row))})", row).lastrowid
+                db.executemany("INSERT INTO reads VALUES (?,?,?)", [(entry, *item) for item in origin.shards.items()])
+                if entry and entry % 64 == 0:
+                    _shrink(db)
+            return entry
         except (sqlite3.DatabaseError, OSError):
-            self._set_aside()
+            self.file.set_aside()
+            return None
+
+    def remove(self, entry: int) -> bool:
+        """Delete one entry; False when there is none."""
+        return self._delete("id = ?", (entry,)) > 0
+
+    def reject(self, entry: int) -> bool:
+        """Delete an entry whose answer was wrong. If it was last given to a question only alike, nothing with so low
+        a score is taken for the same from now on. False when there is none.
+        """
+        if not self.path.exists():
+            return False
+        with self.file.transaction() as db:
+            row = db.execute("SELECT last_score FROM answers WHERE id = ?", (entry,)).fetchone()
+            if row is None:
+                return False
+            db.execute("DELETE FROM answers WHERE id = ?", (entry,))
+            if row[0] is not None and row[0] < 1.0:
+                floor = max(row[0] + 1e-6, float(_fact(db, "floor") or 0))
+                db.execute("INSERT OR REPLACE INTO facts VALUES ('floor', ?)", (repr(floor),))
+        self._wipe_freed()
+        return True
 
     def clear(self, namespace: str | None = None) -> int:
         """Delete a namespace's entries, or all; returns how many."""
+        return self._delete("1" if namespace is None else "namespace = ?", () if namespace is None else (namespace,))
+
+    def _delete(self, where: str, values: Sequence[Any]) -> int:
         if not self.path.exists():
             return 0
-        with self._open() as db:
-            where, values = ("WHERE namespace = ?", (namespace,)) if namespace is not None else ("", ())
-            return db.execute(f"DELETE FROM answers {where}", values).rowcount
+        with self.file.transaction() as db:
+            gone = db.execute(f"DELETE FROM answers WHERE {where}", values).rowcount
+        if gone:
+            self._wipe_freed()
+            with self.file.transaction(write=False) as db:
+                # What was deleted must not stay readable in the log beside the file.
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return gone
+
+    def _wipe_freed(self) -> None:
+        from ragq.cache.vectors import wipe_slots
+
+        with self.file.transaction() as db:
+            slots = [slot for (slot,) in db.execute("SELECT slot FROM free")]
+            wipe_slots(self.path.parent, slots)
+
+    def entries(self, namespace: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
+        """What is stored, last used first: id, namespace, question, when made and used (seconds since 1970), hits,
+        saved_ms, refusal, sources.
+        """
+        if not self.path.exists():
+            return []
+        where, values = ("", ()) if namespace is None else (" WHERE namespace = ?", (namespace,))
+        names = ("id", "namespace", "question", "made", "used", "hits", "saved_ms", "refusal", "sources")
+        with self.file.transaction(write=False) as db:
+            rows = db.execute(f"SELECT {','.join(names)} FROM answers{where} ORDER BY used DESC LIMIT {int(limit)}", values)
+            found = [dict(zip(names, row, strict=True)) for row in rows]
+        return [{**row, "refusal": bool(row["refusal"]), "sources": json.loads(row["sources"])} for row in found]
 
     def stats(self) -> dict[str, Any]:
-        """Number of entries and size of the file in bytes."""
+        """Entries, those of them that are refusals, hits so far, milliseconds saved, bytes, quarantined entries."""
         if not self.path.exists():
-            return {"answers": 0, "bytes": 0}
-        with self._open() as db:
-            count = db.execute("SELECT count(*) FROM answers").fetchone()[0]
-        return {"answers": count, "bytes": self.path.stat().st_size}
+            return {"answers": 0, "refusals": 0, "hits": 0, "saved_ms": 0.0, "bytes": 0, "quarantined": 0}
+        with self.file.transaction(write=False) as db:
+            count, refusals, hits, saved = db.execute(
+                "SELECT count(*), total(refusal), total(hits), total(hits * saved_ms) FROM answers"
+            ).fetchone()
+            quarantined = db.execute("SELECT count(*) FROM quarantine").fetchone()[0]
+        size = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.stem}*") if p.is_file())
+        return {"answers": count, "refusals": int(refusals), "hits": int(hits), "saved_ms": saved, "bytes": size,
+                "quarantined": quarantined}  # fmt: skip
 
-    def _set_aside(self) -> None:
-        """Move a file that SQLite cannot read out of the way; the next question starts a new one."""
-        try:
-            db = sqlite3.connect(self.path, timeout=5)
-            try:
-                sound = db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
-            finally:
-                db.close()
-        except sqlite3.OperationalError:
-            return
-        except sqlite3.DatabaseError:
-            sound = False
-        if not sound:
-            for suffix in ("", "-wal", "-shm"):
-                found = self.path.with_name(self.path.name + suffix)
-                if found.exists():
-                    found.replace(found.with_name(found.name + ".damaged"))
+    def fact(self, name: str) -> str | None:
+        """A stored fact about the cache: `calibration`, `floor`."""
+        if not self.path.exists():
+            return None
+        with self.file.transaction(write=False) as db:
+            return _fact(db, name)
+
+    def set_fact(self, name: str, value: str | None) -> None:
+        """Store a fact; None forgets it."""
+        with self.file.transaction() as db:
+            db.execute("DELETE FROM facts WHERE name = ?", (name,))
+            if value is not None:
+                db.execute("INSERT INTO facts VALUES (?, ?)", (name, value))
+
+    def close(self) -> None:
+        """Release the file."""
+        self.file.close()
 
 
-def _digest(key: Mapping[str, Any], question: str) -> str:
-    text = json.dumps({**key, "question": normalise(question)}, sort_keys=True, ensure_ascii=False)
-    return hashlib.blake2b(text.encode(), digest_size=24).hexdigest()
+_ENTRY = "SELECT id, key, question, answer, refusal, checksum, made FROM answers"
+_STORED = "key, partition, bucket, namespace, question, answer, sources, refusal, checksum, made, used, saved_ms"
 
 
-def _checksum(digest: str, text: str) -> str:
-    return hashlib.blake2b(digest.encode() + text.encode(), digest_size=16).hexdigest()
+def _sweep(db: sqlite3.Connection, shards: Mapping[str, str]) -> None:
+    """Delete what was made from another state of these shards: its key can never come again."""
+    for owner, state in shards.items():
+        db.execute("DELETE FROM answers WHERE id IN (SELECT entry FROM reads WHERE owner = ? AND state <> ?)", (owner, state))
+
+
+def _shrink(db: sqlite3.Connection) -> None:
+    """Delete what is too old, then what was used longest ago, reckoned with the time it saves, down to the limits."""
+    db.execute("DELETE FROM answers WHERE used < ?", (time.time() - MAX_SECONDS,))
+    count = db.execute("SELECT count(*) FROM answers").fetchone()[0]
+    size = db.execute("SELECT total(length(answer) + length(sources) + 2000) FROM answers").fetchone()[0]
+    over = max(count - MAX_ENTRIES, int(count * (1 - MAX_BYTES / size)) if size > MAX_BYTES else 0)
+    if over > 0:
+        worth = f"used + {3.6 * _HOURS_PER_SECOND_SAVED} * saved_ms"
+        db.execute(f"DELETE FROM answers WHERE id IN (SELECT id FROM answers ORDER BY {worth} LIMIT ?)", (over,))
+
+
+def _fact(db: sqlite3.Connection, name: str) -> str | None:
+    row = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return str(row[0]) if row else None
+
+
+def bucket_of(wording: Wording) -> str:
+    """Digest of all that two questions must share before their likeness counts."""
+    return hashlib.blake2b(json.dumps(wording.turns).encode(), digest_size=16).hexdigest()
+
+
+def digest_of(key: Mapping[str, Any], question: str | None = None) -> str:
+    """Digest of a key alone, or with a question."""
+    whole = dict(key) if question is None else {**key, "question": normalise(question)}
+    text = json.dumps(whole, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
+
+
+def _checksum(digest: str, question: str, text: str) -> str:
+    return hashlib.blake2b(f"{digest}\0{question}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from ragq.cache.wording import Wording
+from ragq.cache.wording import Wording, soft
 from ragq.index.tokenizer import fold
 
 FEATURES = (
@@ -20,32 +20,46 @@ FEATURES = (
 )  # fmt: skip
 
 
+# In a question of so few concepts every one of them counts.
+_SHORT = 4
+
+
 def difference(a: Wording, b: Wording) -> str | None:
     """Why the two cannot be the same question, or None when their likeness may decide.
 
-    Protected spans, ends of an axis, form and asked thing must agree; where only a word or two differ and all else is
-    equal, that word is what the question is about, so it must be known to mean the same.
+    Protected spans, ends of an axis, form, tense and asked thing must agree. Where protected spans stand, every other
+    word must be accounted for too; elsewhere, one or two words that differ in a question otherwise equal are what it
+    is about.
     """
     if a.turns != b.turns:
         return "protected spans differ"
-    if {a.form, b.form} == {"polar", "open"}:
-        return "one asks yes or no"
-    if a.asked and b.asked and a.asked != b.asked:
-        return "another thing is asked"
+    apart = {a.tense, b.tense} - {""}
+    if {a.form, b.form} == {"polar", "open"} or ("past" in apart and len(apart) == 2 and a.form == b.form == "polar"):
+        return "the question has another form"
     if a.titled ^ b.titled or (a.names - b.names and b.names - a.names):
         return "another name"
-    if a.content == b.content or not (a.content and b.content):
-        return None if set(a.content) == set(b.content) else "nothing but names in one"
-    extra, missing, kept = _changes(a, b)
-    if extra + missing and kept and max(extra, missing) <= 2 and kept >= 2 * max(extra, missing) - 1:
+    left, right = set(a.content), set(b.content)
+    if left == right:
+        return None if left or a.form == b.form else "nothing but names in one"
+    return _unaccounted(a, b, left - right, right - left, len(left & right))
+
+
+def _unaccounted(a: Wording, b: Wording, extra: set[str], missing: set[str], kept: int) -> str | None:
+    """What the words that only one of the two has mean for them."""
+    if a.asked and b.asked and a.asked != b.asked:
+        return "another thing is asked"
+    light = soft() | ({"asked:diagnosis"} if any(t.startswith("condition=") for t in a.turns) else set())
+    hard = [extra - light, missing - light]
+    if not any(hard):
+        return "words differ on both sides" if extra and missing else None
+    if a.asked != b.asked and hard[0 if b.asked else 1]:
+        return "another thing is asked"
+    if all(hard) and min(len(a.content), len(b.content)) <= _SHORT:
+        return "a word is exchanged"
+    most = max(map(len, hard))
+    if a.spans or (most <= 2 and kept >= 2 * most - 1):
         return "one word differs"
     return None
-
-
-def _changes(a: Wording, b: Wording) -> tuple[int, int, int]:
-    """Concepts only in `a`, only in `b`, in both."""
-    left, right = set(a.content), set(b.content)
-    return len(left - right), len(right - left), len(left & right)
 
 
 @dataclass(frozen=True, slots=True)

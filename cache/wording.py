@@ -19,7 +19,15 @@ Form = Literal["polar", "open", "bare"]
 
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _NAME = re.compile(r"(?<=[\w,;:] )[A-ZÁÉÍÓÚÑ][a-záéíóúñ]+")
-_TITLED = re.compile(r"\b(?:mr|mrs|ms|miss|dr|sr|sra|señora?|don|doña|patient|paciente)\.?\s+([A-ZÁÉÍÓÚÑ]\w+)", re.IGNORECASE)
+_TITLED = re.compile(r"\b(?i:mr|mrs|ms|miss|dr|sr|sra|señora?|don|doña|patient|paciente)\.?\s+([A-ZÁÉÍÓÚÑ]\w+)")
+# The number in the name of the illness is none to compare.
+_COVID = re.compile(r"\bcovid[-\s]?(?:19|10)\b", re.IGNORECASE)
+# The verb, not a relative.
+_SPANISH_SON = re.compile(r"\b(?:cu[aá]les|qu[eé]|qui[eé]nes|cu[aá]ntos)\s+son\b|\bson\s+(?:los|las|sus)\b", re.IGNORECASE)
+_FROM = re.compile(r"\b(?:from|desde)\s+(?:<\s*)?\d", re.IGNORECASE)
+_PAST = re.compile(r"^\W*(?:was|were|did|had|wasn't|didn't|fue|fueron|tuvo|estuvo|estaba|era|tomaba|tomo)\b")
+_MODAL = re.compile(r"^\W*(?:should|must|can|could|may|might|would|will|shall|debe|deben|puede|pueden|se debe|se puede)\b")
+_PRESENT = re.compile(r"^\W*(?:is|are|does|do|am|isn't|doesn't|es|son|esta|estan|tiene|toma|recibe|sigue)\b")
 _OPEN = re.compile(
     r"\b(?:what|which|why|when|how|who|whom|where|whose|que|cual|cuales|cuando|cuanto|cuanta|cuantos|cuantas|como|donde|quien|quienes)\b"
 )
@@ -46,6 +54,7 @@ class Wording:
     text: str
     turns: tuple[str, ...]
     form: Form
+    tense: str
     asked: frozenset[str]
     content: tuple[str, ...]
     names: frozenset[str]
@@ -55,7 +64,9 @@ class Wording:
 
 def read_wording(text: str, lexicon: Lexicon) -> Wording:
     """Read a question once; the result depends on the text and the lexicon alone."""
-    protected_spans = [(s.start, s.end, f"{s.kind}={s.norm}") for s in protected(text, lexicon)]
+    text = _COVID.sub("covid", text)
+    verb = {m.start() + m.group().lower().index("son") for m in _SPANISH_SON.finditer(text)}
+    protected_spans = [(s.start, s.end, f"{s.kind}={s.norm}") for s in protected(text, lexicon) if s.start not in verb]
     conditions = [(m.start, m.end, f"condition={m.name}") for m in lexicon.find(text) if m.kind == "condition"]
     spans = sorted(set(protected_spans + conditions))
     rest = list(text)
@@ -64,16 +75,25 @@ def read_wording(text: str, lexicon: Lexicon) -> Wording:
     left = "".join(rest)
     table = _concepts()
     concepts = tuple(table.read(left))
-    asked = frozenset(table.asked(text))
+    asked = frozenset(table.asked(left))
+    if "effect" in asked:
+        # `What effects can it cause` asks for the effects.
+        asked -= {"cause"}
     poles = sorted({f"pole={p}" for p in table.poles(left)})
     counts = sorted(f"count={_COUNTS[w]}" for w in _words(left) if w in _COUNTS)
+    origin = ["pole=from"] if _FROM.search(text) else []
     names = frozenset(fold(n) for n in _NAME.findall(left))
     return Wording(
         text=text,
-        turns=(*_ordered([what for _, _, what in spans]), *poles, *counts),
+        turns=(*_ordered([what for _, _, what in spans]), *poles, *counts, *origin),
         form=_form(text),
+        tense=_tense(text),
         asked=asked,
-        content=tuple(dict.fromkeys(c for c in concepts if c not in FUNCTION_WORDS and len(c) > 1)),
+        content=tuple(
+            dict.fromkeys(
+                c for c in concepts if c not in FUNCTION_WORDS and len(c) > 1 and (c[:6] != "asked:" or c[6:] in asked)
+            )
+        ),
         names=names,
         titled=frozenset(fold(n) for n in _TITLED.findall(left)),
         spans=len(spans),
@@ -83,13 +103,17 @@ def read_wording(text: str, lexicon: Lexicon) -> Wording:
 def _ordered(spans: list[str]) -> list[str]:
     """Spans sorted, or as they stand where their order may carry the meaning.
 
-    `warfarin instead of apixaban` is not `apixaban instead of warfarin`, so two of a kind are compared in order, and
-    so is whatever stands with a negation or a direction.
+    `warfarin instead of apixaban` is not `apixaban instead of warfarin`, so all are compared in order once two are of a kind.
     """
     kinds = [s.partition("=")[0] for s in spans]
-    repeated = len(set(kinds)) < len(kinds)
-    bound = {"negation", "direction"} & set(kinds) and len(kinds) > 2
-    return spans if repeated or bound else sorted(spans)
+    return spans if len(set(kinds)) < len(kinds) else sorted(spans)
+
+
+def _tense(text: str) -> str:
+    """`past`, `present` or `modal` where a question opens with such a verb: `is she on it` is not `was she on it`."""
+    folded = fold(text)
+    kinds = (("past", _PAST), ("present", _PRESENT), ("modal", _MODAL))
+    return next((name for name, pattern in kinds if pattern.match(folded)), "")
 
 
 def _form(text: str) -> Form:
@@ -106,6 +130,17 @@ def _words(text: str) -> list[str]:
     return [m.group() for m in _WORD.finditer(fold(text))]
 
 
+# Words that ask only where a question or a clause begins: `what to do when …` asks for no time.
+_OPENERS = frozenset("when where who whom whose cuando donde quien quienes".split())
+_ASIDE = re.compile(r"(?<=[\w%)])\s+(" + "|".join(sorted(_OPENERS)) + r")\b", re.IGNORECASE)
+_AFTER = re.compile(r"\b(?:by|on|since|with|from|de|desde|con|por|a|and|y)\s+$", re.IGNORECASE)
+
+
+def _without_asides(text: str) -> str:
+    folded = fold(text)
+    return _ASIDE.sub(lambda m: m.group() if _AFTER.search(folded[: m.start(1)]) else " ", folded)
+
+
 class Concepts:
     """The table `concepts.toml`: phrases, longest first, to the concept that they name."""
 
@@ -113,19 +148,25 @@ class Concepts:
         self._asked = _phrases(table["asked"])
         self._same = {**_phrases(table["same"]), **{k: f"asked:{v}" for k, v in self._asked.items()}}
         self._poles = _phrases(table["poles"])
-        self._generic = frozenset(table["generic"]["words"].split())
+        self._same |= {phrase: "" for phrase in self._poles if phrase not in self._asked}
+        self._generic = frozenset(fold(w) for w in table["generic"]["words"].split())
+        self.soft = frozenset(table["soft"]["words"].split())
 
     def read(self, text: str) -> Iterator[str]:
-        """The concept of every phrase, in order; a word without one is its own, in the singular and without its ending."""
-        for phrase, known in _walk(_words(text), self._same):
+        """The concept of every phrase, in order; a word without one is its own, in the singular and without its ending.
+
+        Ends of an axis are left out: they are compared apart.
+        """
+        for phrase, known in _walk(_words(_without_asides(text)), self._same):
             if known is not None:
-                yield known
+                if known:
+                    yield known
             elif phrase not in self._generic:
                 yield _stem(phrase)
 
     def asked(self, text: str) -> Iterator[str]:
         """What the words ask for."""
-        return (known for _, known in _walk(_words(text), self._asked) if known is not None)
+        return (known for _, known in _walk(_words(_without_asides(text)), self._asked) if known is not None)
 
     def poles(self, text: str) -> Iterator[str]:
         """Ends of an axis that the words name."""
@@ -159,8 +200,16 @@ def _stem(word: str) -> str:
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             stem = word.removesuffix(ending)
-            return stem + "y" if ending in ("ies", "ied") else stem
+            if ending in ("ies", "ied"):
+                return stem + "y"
+            stem = stem.removesuffix("e")
+            return stem[:-1] if len(stem) > 4 and stem[-1] == stem[-2] and stem[-1] not in "ls" else stem
     return word
+
+
+def soft() -> frozenset[str]:
+    """Concepts that a question may have or not and still be the same."""
+    return _concepts().soft
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from ragq.errors import LoadError, UsageError
 from ragq.index.chunk import Chunk
 from ragq.index.chunker import chunk
@@ -25,7 +26,9 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class AddReport:
-    """What became of each file, by name; `failed` holds (path, reason), `warnings` (name, what was left out of it)."""
+    """What became of each file, by name; `moved` holds (old name, new name), `failed` (path, reason), `warnings`
+    (name, what was left out of it). `chunks` counts those written, `embedded` those whose vector had to be made.
+    """
 
     shard: str
     added: list[str] = field(default_factory=list)
@@ -33,15 +36,18 @@ class AddReport:
     unchanged: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    moved: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
     chunks: int = 0
+    embedded: int = 0
 
     def include(self, other: AddReport) -> None:
         """Take in what another run over the same shard reported."""
-        for name in ("added", "updated", "unchanged", "removed", "skipped", "failed", "warnings"):
+        for name in ("added", "updated", "unchanged", "removed", "skipped", "moved", "failed", "warnings"):
             getattr(self, name).extend(getattr(other, name))
         self.chunks += other.chunks
+        self.embedded += other.embedded
 
 
 def add(
@@ -60,10 +66,8 @@ def add(
     with writing(index_dir, owner):
         shard = create_shard(index_dir, owner, embedder.name, lambda: embedder.dimension)
         try:
-            before = shard.revision()
             _bring_in_line(shard, root, embedder, offsets, report, progress)
-            if shard.revision() != before or not (shard.folder / f"segment.{before}").is_dir():
-                write(shard)
+            write(shard)
         finally:
             shard.close()
     return report
@@ -76,14 +80,15 @@ def _bring_in_line(
     # A name whose file is gone is free again: the same file in its new place takes it over.
     names = {name: source for source, (name, _, _) in known.items() if Path(source).exists()}
     files = list(_files(root, report))
-    waiting: list[tuple[Document, list[Chunk]]] = []
+    gone = {digest: source for source, (_, digest, _) in known.items() if not Path(source).exists()}
+    waiting: list[_Waiting] = []
     for done, file in enumerate(files):
         if progress:
             progress(file.name, done, len(files))
         name = _name(file, root, names)
         names[name] = str(file)
-        waiting += _read(file, name, known, offsets, report)
-        if sum(len(c) for _, c in waiting) >= EMBED_BATCH:
+        waiting += _read(file, name, known, gone, offsets, report)
+        if sum(len(w.chunks) for w in waiting) >= EMBED_BATCH:
             _store(shard, root, waiting, embedder, report)
     _store(shard, root, waiting, embedder, report)
     present = {str(f) for f in files}
@@ -95,12 +100,28 @@ def _bring_in_line(
         progress("", len(files), len(files))
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A document to be written; `before` is the source whose vectors may serve again, `moved` if it is another."""
+
+    document: Document
+    chunks: list[Chunk]
+    before: str | None
+    moved: bool
+
+
 def _read(
-    file: Path, name: str, known: dict[str, tuple[str, str, str]], offsets: Offsets, report: AddReport
-) -> list[tuple[Document, list[Chunk]]]:
+    file: Path,
+    name: str,
+    known: dict[str, tuple[str, str, str]],
+    gone: dict[str, str],
+    offsets: Offsets,
+    report: AddReport,
+) -> list[_Waiting]:
     """The documents of one file cut into chunks; none when it is unchanged or broken, which goes into the report."""
     try:
-        if str(file) in known and known[str(file)][1] == digest(file.read_bytes()):
+        found = digest(file.read_bytes())
+        if str(file) in known and known[str(file)][1] == found:
             report.unchanged.append(name)
             return []
         documents = [(d, chunk(d, offsets, MAX_CHUNK_TOKENS)) for d in load(file, name)]
@@ -110,23 +131,32 @@ def _read(
     except OSError as error:
         report.failed.append((str(file), error.strerror or str(error)))
         return []
-    (report.updated if str(file) in known else report.added).append(name)
+    before = str(file) if str(file) in known else gone.pop(found, None)
+    moved = before is not None and before != str(file)
+    if moved:
+        report.moved.append((known[str(before)][0], name))
+    else:
+        (report.updated if before else report.added).append(name)
     report.warnings += [(name, warning) for document, _ in documents for warning in document.warnings]
-    return documents
+    return [_Waiting(document, chunks, before, moved) for document, chunks in documents]
 
 
-def _store(
-    shard: Shard, root: Path, waiting: list[tuple[Document, list[Chunk]]], embedder: Embedder, report: AddReport
-) -> None:
-    """Embed what is waiting in one go, then write document by document."""
-    if not waiting:
-        return
-    vectors = embedder.encode([c.indexed_text for _, chunks in waiting for c in chunks])
-    at = 0
-    for document, chunks in waiting:
-        shard.put(document, str(root), chunks, vectors[at : at + len(chunks)])
-        at += len(chunks)
-    report.chunks += at
+def _store(shard: Shard, root: Path, waiting: list[_Waiting], embedder: Embedder, report: AddReport) -> None:
+    """Embed in one go what has no vector yet, then write document by document."""
+    kept = [shard.vectors_of(w.before) if w.before else {} for w in waiting]
+    texts = [
+        c.indexed_text
+        for w, vectors in zip(waiting, kept, strict=True)
+        for c in w.chunks
+        if c.indexed_text not in vectors
+    ]
+    made = dict(zip(texts, embedder.encode(texts), strict=True)) if texts else {}
+    for w, vectors in zip(waiting, kept, strict=True):
+        rows = [vectors[t] if (t := c.indexed_text) in vectors else made[t] for c in w.chunks]
+        matrix = np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32)
+        shard.put(w.document, str(root), w.chunks, matrix, w.before if w.moved else None)
+        report.chunks += len(w.chunks)
+    report.embedded += len(texts)
     waiting.clear()
 
 

@@ -49,7 +49,10 @@ class IVF:
         )
         kmeans.train(np.ascontiguousarray(vectors[sample]))
         assigned = np.concatenate(
-            [kmeans.index.search(np.ascontiguousarray(vectors[at : at + _BLOCK]), 1)[1][:, 0] for at in range(0, n, _BLOCK)]
+            [
+                kmeans.index.search(np.ascontiguousarray(vectors[at : at + _BLOCK]), 1)[1][:, 0]
+                for at in range(0, n, _BLOCK)
+            ]
         )
         order = np.argsort(assigned, kind="stable").astype(np.int32)
         starts = np.concatenate([[0], np.cumsum(np.bincount(assigned, minlength=lists))]).astype(np.int64)
@@ -60,7 +63,9 @@ class IVF:
             scale = np.maximum(np.abs(block).max(axis=1), 1e-12) / np.float32(127)
             codes[at : at + _BLOCK] = np.rint(block / scale[:, None]).astype(np.int8)
             scales[at : at + _BLOCK] = scale
-        return cls(np.asarray(kmeans.centroids, dtype=np.float32).reshape(lists, dimension), starts, order, codes, scales)
+        return cls(
+            np.asarray(kmeans.centroids, dtype=np.float32).reshape(lists, dimension), starts, order, codes, scales
+        )
 
     def search(self, query: Floats, k: int, probes: int = PROBES) -> NDArray[np.int64]:
         """About the k nearest positions, in no order; `query` is a unit vector of shape (dimension,)."""

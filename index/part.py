@@ -60,8 +60,10 @@ class Part:
     file: Path | None = None
 
     def positions(self, rowids: Positions) -> Positions:
-        """Positions of those `rowids` that are here, ascending."""
-        return np.flatnonzero(np.isin(self.rowids, rowids)) if len(rowids) else np.zeros(0, dtype=np.int64)
+        """Positions of those ascending `rowids` that are here, ascending."""
+        at = np.searchsorted(self.rowids, rowids)
+        at, rowids = at[at < len(self.rowids)], rowids[at < len(self.rowids)]
+        return np.asarray(at[self.rowids[at] == rowids])
 
     def nearest(self, query: Floats, k: int, left_out: Positions) -> tuple[Positions, Floats]:
         """The k nearest positions, best first, and their exact cosines; `query` is a unit vector (dimension,)."""
@@ -135,8 +137,9 @@ class Part:
 
 def build(shard: Shard, low: int, high: int, approximate: bool = True) -> Part:
     """Make the part of the rows with ids in (low, high] from the database, in memory."""
-    rowids, vectors = shard.vectors(low, high)
-    bm25 = BM25.build(tokenize(chunk.indexed_text) for chunk in shard.chunks_between(low, high))
+    with shard.snapshot():
+        rowids, vectors = shard.vectors(low, high)
+        bm25 = BM25.build(tokenize(chunk.indexed_text) for chunk in shard.chunks_between(low, high))
     ivf = IVF.build(vectors) if approximate and len(rowids) >= IVF_FROM else None
     return Part(low, high, rowids, vectors, bm25, int(bm25.lengths.sum(dtype=np.int64)), ivf)
 

@@ -25,7 +25,7 @@ def remove_documents(index_dir: Path, owner: str, names: Sequence[str]) -> tuple
             if unknown := [name for name in names if name not in chunks]:
                 raise UsageError(f"{owner} holds no document {unknown[0]!r}; `ragq index ls` lists them")
             gone = [name for name in dict.fromkeys(names) if shard.remove(name)]
-            write(shard)
+            write(shard, purge=True)
         finally:
             shard.close()
     return len(gone), sum(chunks[name] for name in gone)

@@ -11,7 +11,8 @@ from ragq.index.bm25 import idf
 from ragq.index.fusion import fuse
 from ragq.index.hit import Hit
 from ragq.index.lexicon import Lexicon
-from ragq.index.segment import Segment, largest
+from ragq.index.part import largest
+from ragq.index.segment import Segment
 from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
 
@@ -58,8 +59,8 @@ def make_query(question: str, lexicon: Lexicon) -> Query:
 
 def idfs_of(query: Query, shards: Sequence[OpenShard]) -> dict[str, float]:
     """The idf of each query term over all shards taken as one collection."""
-    n = sum(s.segment.bm25.n for s in shards)
-    return {t: idf(n, sum(s.segment.bm25.df(t) for s in shards)) for t in query.terms}
+    n = sum(s.segment.n for s in shards)
+    return {t: idf(n, sum(s.segment.df(t) for s in shards)) for t in query.terms}
 
 
 def retrieve(query: Query, vector: NDArray[np.float32], shards: Sequence[OpenShard], k: int) -> list[Hit]:
@@ -69,33 +70,37 @@ def retrieve(query: Query, vector: NDArray[np.float32], shards: Sequence[OpenSha
     `vector` is the question's unit vector, shape (dimension,).
     """
     idfs = idfs_of(query, shards)
-    found: list[tuple[OpenShard, int]] = []
-    lexical: list[float] = []
-    dense: list[float] = []
-    for opened in shards:
-        segment = opened.segment
-        if not segment.bm25.n:
-            continue
-        scores = segment.bm25.scores(query.terms, idfs)
-        best = [int(i) for i in largest(scores, k) if scores[i] > 0]
-        near = segment.cosine(vector, k)
-        positions = best + [p for p in near if p not in set(best)]
-        missing = [p for p in positions if p not in near]
-        near |= dict(zip(missing, segment.cosines_at(vector, missing), strict=True))
-        found += [(opened, p) for p in positions]
-        lexical += [float(scores[p]) for p in positions]
-        dense += [near[p] for p in positions]
-    if not found:
+    found = [_candidates(query, idfs, vector, opened.segment, k) for opened in shards]
+    rowids = np.concatenate([rows for rows, _, _ in found]) if found else np.zeros(0, dtype=np.int64)
+    if not len(rowids):
         return []
-    fused = fuse(np.array(lexical, dtype=np.float32), np.array(dense, dtype=np.float32))
-    best = _with_shares(largest(fused, len(fused)), [opened.shard.owner for opened, _ in found], k)
-    hits = []
-    for i in best:
-        opened, position = found[i]
-        chunk = next(opened.shard.chunks([int(opened.segment.rowids[position])]), None)
-        if chunk is not None:
-            hits.append(Hit(chunk, float(fused[i]), {"bm25": lexical[i], "dense": dense[i]}))
-    return hits
+    lexical = np.concatenate([scores for _, scores, _ in found])
+    dense = np.concatenate([scores for _, _, scores in found])
+    places = [i for i, (rows, _, _) in enumerate(found) for _ in range(len(rows))]
+    fused = fuse(lexical, dense)
+    best = _with_shares(largest(fused, len(fused)), [shards[i].shard.owner for i in places], k)
+    hits: dict[int, Hit] = {}
+    for place, opened in enumerate(shards):
+        wanted = {int(rowids[i]): i for i in best if places[i] == place}
+        for chunk in opened.shard.chunks(wanted):
+            i = wanted[chunk.rowid]
+            hits[i] = Hit(chunk, float(fused[i]), {"bm25": float(lexical[i]), "dense": float(dense[i])})
+    return [hits[i] for i in best if i in hits]
+
+
+def _candidates(
+    query: Query, idfs: Mapping[str, float], vector: NDArray[np.float32], segment: Segment, k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+    """Rows that either leg puts among its k best, with the scores of both legs."""
+    rows, lexical = segment.lexical(query.terms, idfs, k)
+    near, cosines = segment.nearest(vector, k)
+    new = ~np.isin(near, rows)
+    rowids = np.concatenate([rows, near[new]])
+    scores = np.concatenate([lexical, segment.bm25_of(near[new], query.terms, idfs)])
+    known = dict(zip(near.tolist(), cosines.tolist(), strict=True))
+    missing = np.array([r for r in rows.tolist() if r not in known], dtype=np.int64)
+    known |= dict(zip(missing.tolist(), segment.cosines_of(missing, vector).tolist(), strict=True))
+    return rowids, scores, np.array([known[r] for r in rowids.tolist()], dtype=np.float32)
 
 
 def _with_shares(order: NDArray[np.int64], owners: Sequence[str], k: int) -> list[int]:
@@ -105,11 +110,7 @@ def _with_shares(order: NDArray[np.int64], owners: Sequence[str], k: int) -> lis
     share = k // max(1, len(set(owners)))
     kept: set[int] = set()
     for owner in set(owners):
-        kept |= (
-            {int(i) for i in order if owners[i] == owner}
-            if owners.count(owner) <= share
-            else set([int(i) for i in order if owners[i] == owner][:share])
-        )
+        kept |= set([int(i) for i in order if owners[i] == owner][:share])
     for i in order:
         if len(kept) >= k:
             break

@@ -33,6 +33,13 @@ CREATE TABLE interactions (
 CREATE INDEX chunks_document ON chunks (document);
 """
 
+# Rowids of deleted chunks, until no written part holds them; made where an earlier version's shard lacks it.
+TOMBSTONES = """
+CREATE TABLE IF NOT EXISTS tombstones (id INTEGER PRIMARY KEY);
+CREATE TRIGGER IF NOT EXISTS chunk_deleted AFTER DELETE ON chunks
+    BEGIN INSERT OR IGNORE INTO tombstones VALUES (old.id); END;
+"""
+
 
 def initialise(path: Path, owner: str, embedder: str, dimension: int) -> None:
     """Make the database beside its place and rename it, so that a kill never leaves one without its tables."""
@@ -41,7 +48,7 @@ def initialise(path: Path, owner: str, embedder: str, dimension: int) -> None:
     partial = path.with_name(f".new.{os.getpid()}.db")
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o600))
     db = sqlite3.connect(partial)
-    db.executescript(SCHEMA)
+    db.executescript(SCHEMA + TOMBSTONES)
     rows = {"owner": owner, "format": FORMAT, "embedder": embedder, "dimension": str(dimension),
             "tokenizer": tokenizer.VERSION, "revision": "0", "created": secrets.token_hex(8)}  # fmt: skip
     with db:

@@ -1,104 +1,188 @@
-"""Segment: the search structures of one shard at one revision, made from its database and kept beside it."""
+"""Segment: the search structures of one shard, as immutable parts and the tombstones of what was deleted since."""
 
 from __future__ import annotations
 
-import json
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ragq.files import private_dir, sync_dir, write_atomic
-from ragq.index.bm25 import BM25
+from ragq.index.part import Part, PartName, build, covering, largest, names
 from ragq.index.store import Shard
-from ragq.index.tokenizer import tokenize
 
-# Below this many vectors one matrix product is as fast as FAISS and saves its import (0.2 s) in a fresh process.
-FAISS_FROM = 20_000
+# A part this small is made anew rather than kept beside a newer one; so is one with this share of dead rows.
+SMALL_PART = 2_000
+DEAD_SHARE = 0.2
+# A writer may remove a part between the listing and the opening of it.
+_TRIES = 3
+
+Floats = NDArray[np.float32]
+Rowids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Position i of `bm25` and of the vectors is the chunk `rowids[i]`. `faiss` is None in a small shard."""
+    """`left_out[i]` are the positions in `parts[i]` that are not searched: deleted, or outside a filter.
 
-    rowids: NDArray[np.int64]
-    vectors: NDArray[np.float32]
-    bm25: BM25
-    faiss: Any = None
+    `n` counts the searched chunks; `mean` is their mean BM25 length.
+    """
 
-    def cosine(self, query: NDArray[np.float32], k: int) -> dict[int, float]:
-        """The k nearest positions and their cosines; `query` is a unit vector of shape (dimension,)."""
-        if self.faiss is not None:
-            scores, positions = self.faiss.search(query.reshape(1, -1), min(k, len(self.rowids)))
-            return {int(p): float(s) for p, s in zip(positions[0], scores[0], strict=True) if p >= 0}
-        cosines = self.vectors @ query
-        return {int(i): float(cosines[i]) for i in largest(cosines, k)}
+    parts: tuple[Part, ...]
+    left_out: tuple[NDArray[np.int64], ...]
+    n: int
+    mean: float
 
-    def cosines_at(self, query: NDArray[np.float32], positions: list[int]) -> list[float]:
-        """Cosines of the given positions."""
-        return [float(x) for x in self.vectors[positions] @ query] if positions else []
+    @classmethod
+    def of(cls, parts: tuple[Part, ...], dead: Rowids) -> Segment:
+        """Parts without the rows `dead`."""
+        return cls._without(parts, tuple(part.positions(dead) for part in parts))
 
+    @classmethod
+    def _without(cls, parts: tuple[Part, ...], left_out: tuple[NDArray[np.int64], ...]) -> Segment:
+        n = sum(len(p.rowids) - len(out) for p, out in zip(parts, left_out, strict=True))
+        tokens = sum(
+            p.tokens - int(p.bm25.lengths[out].sum(dtype=np.int64)) for p, out in zip(parts, left_out, strict=True)
+        )
+        return cls(parts, left_out, n, tokens / n if n and tokens else 1.0)
 
-def largest(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Positions of the k largest scores, best first, ties in position order."""
-    if k < len(scores):
-        top = np.argpartition(-scores, k)[:k]
-        return np.asarray(top[np.lexsort((top, -scores[top]))])
-    return np.argsort(-scores, kind="stable")
+    @property
+    def rowids(self) -> Rowids:
+        """Every searched row, ascending."""
+        kept = [np.delete(p.rowids, out) for p, out in zip(self.parts, self.left_out, strict=True)]
+        return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
 
+    def keeping(self, rowids: Rowids) -> Segment:
+        """The same structures searched for `rowids` alone."""
+        outside = tuple(
+            np.union1d(out, np.flatnonzero(~np.isin(p.rowids, rowids)))
+            for p, out in zip(self.parts, self.left_out, strict=True)
+        )
+        return self._without(self.parts, outside)
 
-def build(shard: Shard) -> Segment:
-    """Make the structures from the database, in memory."""
-    rowids, vectors = shard.vectors()
-    bm25 = BM25.build(tokenize(c.indexed_text) for c in shard.chunks())
-    index = None
-    if len(rowids) >= FAISS_FROM:
-        import faiss
+    def df(self, term: str) -> int:
+        """Number of searched chunks with `term`."""
+        return sum(p.bm25.df(term, out) for p, out in zip(self.parts, self.left_out, strict=True))
 
-        index = faiss.IndexFlatIP(vectors.shape[1])
-        index.add(vectors)
-    return Segment(rowids, vectors, bm25, index)
+    def lexical(self, query: Mapping[str, float], idfs: Mapping[str, float], k: int) -> tuple[Rowids, Floats]:
+        """The k best rows by BM25 with a score above 0, best first."""
+        return self._best(k, lambda part, out: part.bm25.top(query, idfs, k, self.mean, out))
 
+    def nearest(self, vector: Floats, k: int) -> tuple[Rowids, Floats]:
+        """The k nearest rows, best first; `vector` is a unit vector of shape (dimension,)."""
+        return self._best(k, lambda part, out: part.nearest(vector, k, out))
 
-def write(shard: Shard) -> None:
-    """Build and keep the structures of the shard's present revision; older ones are removed."""
-    revision = shard.revision()
-    segment = build(shard)
-    folder = shard.folder / f"segment.{revision}.partial"
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-    private_dir(folder)
-    segment.bm25.save(folder)
-    for name, array in (("rowids", segment.rowids), ("vectors", segment.vectors)):
-        write_atomic(folder / f"{name}.npy", lambda file, array=array: np.save(file, array))  # type: ignore[misc]
-    if segment.faiss is not None:
-        import faiss
+    def _best(
+        self, k: int, search: Callable[[Part, NDArray[np.int64]], tuple[NDArray[np.int64], Floats]]
+    ) -> tuple[Rowids, Floats]:
+        found = [search(p, out) for p, out in zip(self.parts, self.left_out, strict=True)]
+        rowids = [p.rowids[positions] for p, (positions, _) in zip(self.parts, found, strict=True)]
+        if not rowids:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        scores = np.concatenate([s for _, s in found])
+        best = largest(scores, k)
+        return np.concatenate(rowids)[best], scores[best]
 
-        data = faiss.serialize_index(segment.faiss).tobytes()
-        write_atomic(folder / "faiss.index", lambda file: file.write(data))
-    final = shard.folder / f"segment.{revision}"
-    shutil.rmtree(final, ignore_errors=True)
-    folder.rename(final)
-    sync_dir(shard.folder)
-    for old in shard.folder.glob("segment.*"):
-        if old != final:
-            shutil.rmtree(old, ignore_errors=True)
+    def bm25_of(self, rowids: Rowids, query: Mapping[str, float], idfs: Mapping[str, float]) -> Floats:
+        """BM25 scores of given rows, in their order."""
+        return self._of(rowids, lambda part, positions: part.bm25.scores_at(positions, query, idfs, self.mean))
+
+    def cosines_of(self, rowids: Rowids, vector: Floats) -> Floats:
+        """Cosines of given rows, in their order."""
+        return self._of(rowids, lambda part, positions: part.cosines_at(positions, vector))
+
+    def _of(self, rowids: Rowids, score: Callable[[Part, NDArray[np.int64]], Floats]) -> Floats:
+        out = np.zeros(len(rowids), dtype=np.float32)
+        for part in self.parts:
+            here = (rowids > part.low) & (rowids <= part.high)
+            if here.any():
+                out[here] = score(part, np.searchsorted(part.rowids, rowids[here]))
+        return out
 
 
 def open_segment(shard: Shard) -> Segment:
-    """The kept structures if they belong to the shard's present revision and are whole, else made anew in memory."""
-    folder = shard.folder / f"segment.{shard.revision()}"
-    try:
-        rowids = np.load(folder / "rowids.npy")
-        vectors = np.load(folder / "vectors.npy", mmap_mode="r")
-        bm25 = BM25.load(folder)
-        index = None
-        if (folder / "faiss.index").is_file():
-            import faiss
+    """The written parts, and made in memory what no whole part holds.
 
-            index = faiss.read_index(str(folder / "faiss.index"), faiss.IO_FLAG_MMAP)
-    except (OSError, ValueError, KeyError, json.JSONDecodeError):
-        return build(shard)
-    if not len(rowids) == len(vectors) == bm25.n:
-        return build(shard)
-    return Segment(rowids, vectors, bm25, index)
+    The tombstones are read before the parts: a part written in between lacks those rows already.
+    """
+    dead, last = shard.tombstones(), shard.last_rowid()
+    parts: list[Part] = []
+    for _ in range(_TRIES):
+        parts, vanished = _load(shard)
+        if not vanished:
+            break
+    whole: list[Part] = []
+    reached = 0
+    for part in [*parts, None]:
+        until = last if part is None else part.low
+        if until > reached and len((gap := build(shard, reached, until, approximate=False)).rowids):
+            whole.append(gap)
+        if part is not None:
+            whole.append(part)
+            reached = part.high
+    return Segment.of(tuple(whole), dead)
+
+
+def _load(shard: Shard) -> tuple[list[Part], bool]:
+    """Every whole part, and whether one was removed while they were being opened."""
+    found = names(shard.folder)
+    parts: list[Part] = []
+    while name := next(covering(found, parts[-1].high if parts else 0), None):
+        found.remove(name)
+        try:
+            parts.append(Part.load(shard, name))
+        except (OSError, ValueError, KeyError, TypeError):
+            if not (shard.folder / str(name)).is_dir():
+                return parts, True
+    return parts, False
+
+
+def write(shard: Shard, purge: bool = False, whole: bool = False) -> None:
+    """Bring the parts in line with the database; the caller holds `writing`.
+
+    New rows become a part of their own, taken together with the parts before it while those are no larger: a row is
+    written again about log2(n) times in all. With `purge` no part keeps a deleted row; with `whole` one part is left.
+    A kill leaves the old parts or more of the new ones, either of which is complete with the database.
+    """
+    last = shard.last_rowid()
+    dead = shard.tombstones()
+    kept = [] if whole else _load(shard)[0]
+    made: list[PartName] = []
+    stay: list[Part] = []
+    for low, high in _ranges(shard, kept, last):
+        same = next((p for p in kept if (p.low, p.high) == (low, high) and not _dirty(p, dead, purge)), None)
+        if same is not None:
+            stay.append(same)
+        elif len((part := build(shard, low, high)).rowids):
+            made.append(part.save(shard))
+    keep = {str(name) for name in made} | {p.file.parent.name for p in stay if p.file}
+    for pattern in ("part.*", "segment.*"):
+        for old in shard.folder.glob(pattern):
+            if old.name not in keep:
+                shutil.rmtree(old, ignore_errors=True)
+    # Only now: a reader that finds an old part must still be told of its dead rows.
+    shard.forget_tombstones([(p.low, p.high) for p in stay])
+
+
+def _ranges(shard: Shard, kept: list[Part], last: int) -> list[tuple[int, int]]:
+    """The row ranges that parts are to have."""
+    ranges: list[tuple[int, int, int]] = []
+    reached = 0
+    for part in kept:
+        if n := shard.count_between(reached, part.low):
+            ranges.append((reached, part.low, n))
+        ranges.append((part.low, part.high, len(part.rowids)))
+        reached = part.high
+    if n := shard.count_between(reached, last):
+        ranges.append((reached, last, n))
+    merged: list[tuple[int, int, int]] = []
+    for low, high, n in ranges:
+        while merged and merged[-1][2] <= max(SMALL_PART, n):
+            low, n = merged[-1][0], merged.pop()[2] + n
+        merged.append((low, high, n))
+    return [(low, high) for low, high, _ in merged]
+
+
+def _dirty(part: Part, dead: Rowids, purge: bool) -> bool:
+    gone = len(part.positions(dead))
+    return gone > 0 and (purge or len(part.rowids) <= SMALL_PART or gone > DEAD_SHARE * len(part.rowids))

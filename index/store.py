@@ -6,14 +6,12 @@ Every document is written in one transaction, so that a kill leaves whole docume
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,35 +19,19 @@ from ragq.errors import MissingError, RagqError, UsageError
 from ragq.files import private_dir
 from ragq.index import tokenizer
 from ragq.index.chunk import Chunk
+from ragq.index.cited import Cited
 from ragq.index.document import Document
 from ragq.index.drug import Drug, Interaction
 from ragq.index.fact import Fact
-from ragq.index.schema import FORMAT, initialise
+from ragq.index.folder import owners, shard_folder
+from ragq.index.rows import Rows
+from ragq.index.schema import FORMAT, TOMBSTONES, initialise
 
-# Other processes write for a moment only, document by document.
-BUSY_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Cited:
-    """A row of a table together with where it stands: document name and the line itself."""
-
-    row: Any
-    document: str
-    quote: str
+__all__ = ["Cited", "Shard", "create_shard", "open_shard", "owners", "shard_folder"]
 
 
-class Shard:
+class Shard(Rows):
     """One folder with `shard.db`. Open it through `open_shard` or `create_shard`."""
-
-    def __init__(self, folder: Path, owner: str) -> None:
-        self.folder = folder
-        self.owner = owner
-        self._db = sqlite3.connect(folder / "shard.db", check_same_thread=False, timeout=BUSY_SECONDS)
-        self._db.execute("PRAGMA foreign_keys = ON")
-        self._db.execute("PRAGMA synchronous = FULL")
-        # What is removed of a patient's record must not stay readable in free pages of the file.
-        self._db.execute("PRAGMA secure_delete = ON")
 
     @property
     def name(self) -> str:
@@ -60,26 +42,21 @@ class Shard:
     def is_shared(self) -> bool:
         return self.owner.startswith("shared:")
 
-    def close(self) -> None:
-        """Release the database."""
-        self._db.close()
-
-    def meta(self) -> dict[str, str]:
-        """Stored facts about the shard itself: owner, format, embedder, dimension, tokenizer, revision."""
-        return dict(self._db.execute("SELECT key, value FROM meta"))
-
-    def revision(self) -> int:
-        """Grows by one with every document written or removed."""
-        return int(self._db.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()[0])
-
-    def created(self) -> str:
-        """Random mark of this very database: a shard removed and made again is another one."""
-        return str(self._db.execute("SELECT value FROM meta WHERE key = 'created'").fetchone()[0])
-
-    def put(self, document: Document, root: str, chunks: Sequence[Chunk], vectors: NDArray[np.float32]) -> None:
-        """Add or replace one document with all its chunks, vectors and tables, in one transaction."""
+    def put(
+        self,
+        document: Document,
+        root: str,
+        chunks: Sequence[Chunk],
+        vectors: NDArray[np.float32],
+        moved_from: str | None = None,
+    ) -> None:
+        """Add or replace one document, and drop the one whose source is `moved_from`, in one transaction."""
+        self._db.executescript(TOMBSTONES)
         with self._db as db:
-            db.execute("DELETE FROM documents WHERE source = ? OR name = ?", (document.source, document.name))
+            db.execute(
+                "DELETE FROM documents WHERE source IN (?, ?) OR name = ?",
+                (document.source, moved_from, document.name),
+            )
             cursor = db.execute(
                 "INSERT INTO documents (name, source, root, digest, media, title, date, text) VALUES (?,?,?,?,?,?,?,?)",
                 (document.name, document.source, root, document.digest, document.media, document.title, document.date,
@@ -112,6 +89,7 @@ class Shard:
 
     def remove(self, name: str) -> bool:
         """Remove one document by name; False when there is none."""
+        self._db.executescript(TOMBSTONES)
         with self._db as db:
             gone = db.execute("DELETE FROM documents WHERE name = ?", (name,)).rowcount > 0
             if gone:
@@ -142,33 +120,11 @@ class Shard:
             raise UsageError(f"{self.owner} holds no document {name!r}; `ragq index ls` lists them")
         return str(row[0])
 
-    _CHUNK = (
-        "SELECT c.id, d.name, c.ordinal, substr(d.text, c.start + 1, c.end - c.start), c.start, c.end, c.n_tokens,"
-        " c.heading, c.page, d.date FROM chunks c JOIN documents d ON d.id = c.document"
-    )
-
-    def chunks(self, rowids: Iterable[int] | None = None) -> Iterator[Chunk]:
-        """Chunks by rowid in the order asked for, or all of them in rowid order."""
-        if rowids is None:
-            yield from (self._chunk(row) for row in self._db.execute(self._CHUNK + " ORDER BY c.id"))
-            return
-        for rowid in rowids:
-            row = self._db.execute(self._CHUNK + " WHERE c.id = ?", (int(rowid),)).fetchone()
-            if row is not None:
-                yield self._chunk(row)
-
-    def _chunk(self, row: Sequence[Any]) -> Chunk:
-        rowid, document, ordinal, text, start, end, n_tokens, heading, page, date = row
-        return Chunk(
-            document, ordinal, text, start, end, n_tokens, tuple(json.loads(heading)), page, date, self.owner, rowid
-        )
-
-    def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """All rowids, shape (n,), and their unit vectors, shape (n, dimension), in rowid order."""
-        dimension = int(self.meta()["dimension"])
-        rows = self._db.execute("SELECT id, vector FROM chunks ORDER BY id").fetchall()
-        matrix = np.frombuffer(b"".join(v for _, v in rows), dtype="<f4").reshape(len(rows), dimension)
-        return np.array([i for i, _ in rows], dtype=np.int64), matrix
+    def vectors_of(self, source: str) -> dict[str, NDArray[np.float32]]:
+        """Indexed text → unit vector of every chunk of one document, so that it need not be embedded again."""
+        query = "SELECT c.id, c.vector FROM chunks c JOIN documents d ON d.id = c.document WHERE d.source = ?"
+        vectors = dict(self._db.execute(query, (source,)).fetchall())
+        return {c.indexed_text: np.frombuffer(vectors[c.rowid], dtype="<f4") for c in self.chunks(vectors)}
 
     def facts(self) -> list[Cited]:
         """Every structured fact with its line."""
@@ -207,15 +163,6 @@ class Shard:
             "embedder": meta["embedder"],
             "revision": int(meta["revision"]),
         }
-
-
-def shard_folder(index_dir: Path, owner: str) -> Path:
-    """Folder of a shard. The owner is `patient:ID` or `shared:NAME`; the name is there to be read, the hash decides."""
-    kind, _, name = owner.partition(":")
-    if kind not in ("patient", "shared") or not name or len(name) > 256 or not name.isprintable():
-        raise UsageError(f"{name!r} cannot name a {kind}: expected 1 to 256 printable characters")
-    digest = hashlib.blake2b(owner.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return index_dir / f"{kind}s" / f"{quote(name, safe='')[:48].replace('.', '%2E')}-{digest}"
 
 
 def open_shard(index_dir: Path, owner: str) -> Shard:
@@ -263,17 +210,3 @@ def create_shard(index_dir: Path, owner: str, embedder: str, dimension: Callable
                 f" again, or set {key} back"
             )
     return shard
-
-
-def owners(index_dir: Path) -> list[str]:
-    """Every shard below `index_dir`, shared ones first."""
-    found = []
-    for path in sorted(index_dir.glob("*s/*/shard.db")):
-        db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
-        try:
-            found.append(str(db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0]))
-        except (sqlite3.DatabaseError, TypeError):
-            found.append(f"damaged:{path.parent}")
-        finally:
-            db.close()
-    return sorted(found, key=lambda o: (not o.startswith("shared:"), len(o), o))

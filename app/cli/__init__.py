@@ -7,7 +7,7 @@ import sys
 from typing import NoReturn
 
 import typer
-from ragq.cli import ask, cache, config, demo, doctor, evaluate, index
+from ragq.cli import ask, bench, cache, config, demo, doctor, evaluate, index
 from ragq.cli.models import models
 from ragq.errors import RagqError
 
@@ -25,6 +25,7 @@ app.add_typer(models, name="models")
 app.add_typer(cache.cache, name="cache")
 app.add_typer(config.config, name="config")
 app.command("eval")(evaluate.evaluate)
+app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 
 

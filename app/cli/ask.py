@@ -55,6 +55,7 @@ def ask(
     shared: list[str] | None = typer.Option(
         None, metavar="NAME", help="Shared shard to read; may be given more than once."
     ),
+    refresh: bool = typer.Option(False, "--refresh", help="Answer anew, and keep that answer instead of a stored one."),
     no_cache: bool = typer.Option(False, "--no-cache", help="Neither read nor write stored answers and KV states."),
     home: Path | None = typer.Option(
         None, metavar="DIR", help="Where models, indexes and caches live, instead of RAGQ_HOME."
@@ -84,7 +85,7 @@ def ask(
         "cache": False if no_cache else None,
     }
     with Ragq.open(home, **flags) as rag:
-        answer, told = _stream(rag, question, patient, shown=not as_json and not no_stream)
+        answer, told = _stream(rag, question, patient, shown=not as_json and not no_stream, refresh=refresh)
     if as_json:
         typer.echo(json.dumps(answer.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -94,7 +95,7 @@ def ask(
         raise typer.Exit(REFUSED)
 
 
-def _stream(rag: Ragq, question: str, patient: str | None, shown: bool) -> tuple[Answer, bool]:
+def _stream(rag: Ragq, question: str, patient: str | None, shown: bool, refresh: bool = False) -> tuple[Answer, bool]:
     """Run the question; with `shown`, its words are printed as they pass the gate. Tells whether any were."""
     from ragq.pipeline.events import DoneEvent, StageEvent, TokenEvent
 
@@ -102,7 +103,7 @@ def _stream(rag: Ragq, question: str, patient: str | None, shown: bool) -> tuple
     status.show(_NEXT[""])
     printing = False
     try:
-        for event in rag.ask_stream(question, patient):
+        for event in rag.ask_stream(question, patient, refresh):
             if isinstance(event, DoneEvent):
                 if printing:
                     typer.echo()

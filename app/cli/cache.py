@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from ragq.cli.sources import duration, shard_name
 from ragq.cli.terminal import StatusLine, printable
+
+if TYPE_CHECKING:
+    from ragq.cache.answers import AnswerCache
 
 cache = typer.Typer(help="Stored answers and KV states: count, forget, compute ahead.", no_args_is_help=True)
 
@@ -16,22 +22,25 @@ _JSON = typer.Option(False, "--json", help="Print one JSON object instead of tex
 
 @cache.command("stats")
 def stats(as_json: bool = _JSON) -> None:
-    """Count the stored answers and KV states and their bytes.
+    """Count the stored answers and KV states, their bytes, and what they saved.
 
     Example: ragq cache stats
 
     Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting.
     """
     from ragq import settings
-    from ragq.cache.answers import AnswerCache
     from ragq.cache.prefix import usage
 
     configured = settings.load()
-    answers = AnswerCache(configured.cache_dir / "answers.db").stats()
+    answers = _answers().stats()
     states, state_bytes = usage(configured.cache_dir / "prefix")
     found = {
         "answers": answers["answers"],
         "answer_bytes": answers["bytes"],
+        "refusals": answers["refusals"],
+        "hits": answers["hits"],
+        "saved_ms": round(answers["saved_ms"]),
+        "quarantined": answers["quarantined"],
         "kv_states": states,
         "kv_bytes": state_bytes,
         "kv_budget_bytes": configured.cache_mb * 1_000_000,
@@ -40,6 +49,7 @@ def stats(as_json: bool = _JSON) -> None:
         typer.echo(json.dumps(found, indent=2))
         return
     typer.echo(f"answers    {found['answers']:>6}  {found['answer_bytes'] / 1e6:>8.1f} MB")
+    typer.echo(f"hits       {found['hits']:>6}  {duration(found['saved_ms'])} saved")
     typer.echo(f"KV states  {states:>6}  {state_bytes / 1e6:>8.1f} MB of {configured.cache_mb:,} MB")
 
 
@@ -98,3 +108,101 @@ def warm(
         typer.echo(
             printable(f"{who}: {warmed.tokens} tokens {warmed.status} in {duration(warmed.ms)} for {warmed.model}")
         )
+
+
+@cache.command("ls")
+def ls(
+    patient: str | None = typer.Option(None, metavar="ID", help="Only what belongs to this patient."),
+    limit: int = typer.Option(50, metavar="N", min=1, help="At most so many, last used first."),
+    as_json: bool = _JSON,
+) -> None:
+    """List the stored answers: number, patient, when made, uses, question; with --json also their sources.
+
+    Example: ragq cache ls --patient 42
+
+    Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting. Nothing stored is no failure.
+    """
+    entries = _answers().entries(patient, limit)
+    if as_json:
+        typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
+        return
+    for e in entries:
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(e["made"]))
+        refused = " (refused)" if e["refusal"] else ""
+        typer.echo(printable(f"{e['id']:>6}  {e['namespace']:<8} {made}  {e['hits']:>3} uses  {e['question']}{refused}"))
+
+
+@cache.command("rm")
+def rm(entry: int = typer.Argument(metavar="ID", help="Number of the answer, as `ragq cache ls` tells it.")) -> None:
+    """Delete one stored answer; the next such question is answered anew.
+
+    Example: ragq cache rm 7
+
+    Fails: exit 2 when there is no answer with this number.
+    """
+    if not _answers().remove(entry):
+        raise _unknown(entry)
+    typer.echo(f"deleted answer {entry}")
+
+
+@cache.command("wrong")
+def wrong(entry: int = typer.Argument(metavar="ID", help="Number of the answer, as `ragq cache ls` tells it.")) -> None:
+    """Say that a stored answer was wrong: it is deleted. If it was given to a question that was only alike, no
+    question with so low a score is taken for the same again, until `ragq cache calibrate`.
+
+    Example: ragq cache wrong 7
+
+    Fails: exit 2 when there is no answer with this number.
+    """
+    if not _answers().reject(entry):
+        raise _unknown(entry)
+    typer.echo(f"deleted answer {entry}")
+
+
+@cache.command("calibrate")
+def calibrate(
+    pairs: Path = typer.Argument(metavar="PAIRS.jsonl", help="One JSON object a line: q1, q2, same (true or false)."),
+    max_false_hit: float = typer.Option(
+        0.01, metavar="X", min=0.0001, max=0.5, help="Bound on false hits among questions that differ."
+    ),
+    as_json: bool = _JSON,
+) -> None:
+    """Set how alike two questions must be, by labelled pairs: the loosest threshold whose rate of false hits is, with
+    95 % confidence, at most --max-false-hit. 0.01 needs 299 pairs that differ.
+
+    Example: ragq cache calibrate pairs.jsonl --max-false-hit 0.01
+
+    Fails: exit 2 when the file or a line of it is no such list, or when it has too few pairs that differ to vouch for
+    any threshold. Exit 4 when the embedder is not here.
+    """
+    from ragq.errors import UsageError
+    from ragq.eval.cache_pairs import read_pairs
+    from ragq.eval.cache_train import calibrate_cache
+    from ragq.pipeline.rag import Ragq
+
+    try:
+        found = read_pairs(pairs)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read the pairs: {error}") from None
+    with Ragq.open() as rag:
+        made = calibrate_cache(rag, found, max_false_hit)
+    if as_json:
+        typer.echo(json.dumps(made.to_json(), indent=2))
+    else:
+        typer.echo(
+            f"threshold {made.threshold:.4f}: {made.hit_rate:.1%} of {made.positives} same pairs hit, {made.false_hits} of"
+            f" {made.negatives} others (true rate at most {made.bound:.2%}, 95 % confidence)"
+        )
+
+
+def _answers() -> AnswerCache:
+    from ragq import settings
+    from ragq.cache.answers import AnswerCache
+
+    return AnswerCache(settings.load().cache_dir / "answers.db")
+
+
+def _unknown(entry: int) -> Exception:
+    from ragq.errors import UsageError
+
+    return UsageError(f"no stored answer has number {entry}; `ragq cache ls` lists them")

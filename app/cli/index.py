@@ -1,4 +1,4 @@
-"""`ragq index`: bring documents in, see what is there, take it out again."""
+"""`ragq index`: bring documents in, see what is there, take it out again; `care.py` has what keeps it whole."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from ragq.cli import care
+from ragq.cli.owner import NAME, PATIENT, SHARED, owner_of
 from ragq.cli.sources import shard_name
 from ragq.cli.terminal import file_bar, printable
 
@@ -17,20 +19,23 @@ if TYPE_CHECKING:
     from ragq.index.add import AddReport
     from ragq.pipeline.remove import Removed
 
-index = typer.Typer(help="The documents that answers come from: add, list, remove, count.", no_args_is_help=True)
+index = typer.Typer(help="The documents that answers come from: add, list, remove, count, check.", no_args_is_help=True)
 
 _JSON = typer.Option(False, "--json", help="Print one JSON value instead of text.")
-_PATIENT = typer.Option(None, "--patient", metavar="ID", help="The patient whose record it is.")
-_SHARED = typer.Option(False, "--shared", help="A collection that every question may read.")
-_NAME = typer.Option("default", "--name", metavar="NAME", help="Which shared collection, with --shared.")
+
+index.command("verify")(care.verify)
+index.command("repair")(care.repair)
+index.command("compact")(care.compact)
+index.command("export")(care.export)
+index.command("import")(care.import_)
 
 
 @index.command("add")
 def add(
     paths: list[Path] = typer.Argument(metavar="PATH...", help="Files and folders: Markdown, text, PDF, HTML, FHIR."),
-    patient: str | None = _PATIENT,
-    shared: bool = _SHARED,
-    name: str = _NAME,
+    patient: str | None = PATIENT,
+    shared: bool = SHARED,
+    name: str = NAME,
     as_json: bool = _JSON,
 ) -> None:
     """Index files and folders: new and changed files are read, unchanged ones skipped, vanished ones removed.
@@ -43,7 +48,7 @@ def add(
     from ragq.pipeline.add import add_documents
     from ragq.pipeline.rag import Ragq
 
-    owner = _owner(patient, shared, name)
+    owner = owner_of(patient, shared, name)
     with Ragq.open() as rag, file_bar("indexing") as progress:
         report = add_documents(rag, owner, paths, progress)
     for file, reason in report.failed:
@@ -56,7 +61,7 @@ def add(
 
 
 @index.command("ls")
-def ls(patient: str | None = _PATIENT, shared: bool = _SHARED, name: str = _NAME, as_json: bool = _JSON) -> None:
+def ls(patient: str | None = PATIENT, shared: bool = SHARED, name: str = NAME, as_json: bool = _JSON) -> None:
     """List the shards, or with --patient or --shared the documents of one.
 
     Example: ragq index ls --patient 42
@@ -71,7 +76,7 @@ def ls(patient: str | None = _PATIENT, shared: bool = _SHARED, name: str = _NAME
         rows = _shards(index_dir)
         lines = [_shard_line(row) for row in rows] or ["nothing is indexed; try `ragq demo` or `ragq index add`"]
     else:
-        shard = open_shard(index_dir, _owner(patient, shared, name))
+        shard = open_shard(index_dir, owner_of(patient, shared, name))
         try:
             rows = shard.documents()
         finally:
@@ -85,9 +90,9 @@ def rm(
     documents: list[str] = typer.Argument(
         None, metavar="[DOCUMENT]...", help="Names as `ragq index ls` shows them; all if none."
     ),
-    patient: str | None = _PATIENT,
-    shared: bool = _SHARED,
-    name: str = _NAME,
+    patient: str | None = PATIENT,
+    shared: bool = SHARED,
+    name: str = NAME,
     yes: bool = typer.Option(False, "--yes", help="Do not ask first."),
     as_json: bool = _JSON,
 ) -> None:
@@ -101,7 +106,7 @@ def rm(
     from ragq.pipeline.rag import Ragq
     from ragq.pipeline.remove import remove
 
-    owner = _owner(patient, shared, name)
+    owner = owner_of(patient, shared, name)
     what = f"{', '.join(documents)} of {shard_name(owner)}" if documents else f"everything of {shard_name(owner)}"
     if not yes and sys.stdin.isatty() and not typer.confirm(printable(f"Remove {what}?"), err=True):
         typer.echo("nothing was removed", err=True)
@@ -130,16 +135,6 @@ def stats(as_json: bool = _JSON) -> None:
     for row in rows:
         typer.echo(printable(_shard_line(row)))
     typer.echo(f"{len(rows)} shards: " + ", ".join(f"{total[key]:,} {key}" for key in counted))
-
-
-def _owner(patient: str | None, shared: bool, name: str) -> str:
-    """`patient:ID` or `shared:NAME`. Raises UsageError unless exactly one was asked for."""
-    from ragq.errors import UsageError
-
-    if (patient is not None) == shared:
-        found = "both" if shared else "neither"
-        raise UsageError(f"expected exactly one of --patient ID and --shared, found {found}")
-    return f"shared:{name}" if patient is None else f"patient:{patient}"
 
 
 def _shards(index_dir: Path) -> list[dict[str, Any]]:
@@ -172,6 +167,7 @@ def _shard_line(row: dict[str, Any]) -> str:
 def _added(report: AddReport) -> dict[str, Any]:
     plain: dict[str, Any] = asdict(report)
     plain["failed"] = [{"path": path, "reason": reason} for path, reason in report.failed]
+    plain["moved"] = [{"from": old, "to": new} for old, new in report.moved]
     plain["warnings"] = [{"document": document, "warning": warning} for document, warning in report.warnings]
     return plain
 
@@ -181,12 +177,13 @@ def _added_line(report: AddReport) -> str:
         "added": report.added,
         "updated": report.updated,
         "unchanged": report.unchanged,
+        "moved": report.moved,
         "removed": report.removed,
         "of another format": report.skipped,
         "failed": report.failed,
     }
     told = ", ".join(f"{len(names)} {what}" for what, names in counts.items() if names) or "no files"
-    return printable(f"{shard_name(report.shard)}: {told}; {report.chunks} chunks embedded")
+    return printable(f"{shard_name(report.shard)}: {told}; {report.embedded} of {report.chunks} chunks embedded")
 
 
 def _removed_line(removed: Removed) -> str:

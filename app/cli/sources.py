@@ -55,7 +55,10 @@ def timing_line(answer: Answer) -> str:
 
 def _cache(cache: dict[str, Any]) -> str:
     status = cache.get("status")
-    return f"cache hit (answered {cache['made']})" if status == "hit" and "made" in cache else f"cache {status}"
+    if status != "hit" or "made" not in cache:
+        return f"cache {status}"
+    question = f', for "{printable(cache["question"])}"' if cache.get("how") == "alike" else ""
+    return f"cache hit (answered {cache['made']}{question})"
 
 
 def duration(ms: float) -> str:

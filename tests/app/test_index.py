@@ -12,6 +12,7 @@ import pytest
 from ragq.index.add import MAX_CHUNK_TOKENS
 from ragq.index.chunker import chunk
 from ragq.index.load import load
+from ragq.index.part import names
 from ragq.index.store import open_shard, owners, shard_folder
 
 LIGHT = {"RAGQ_EMBEDDER": "minilm-l6-int8"}
@@ -107,7 +108,7 @@ def test_two_processes_add_at_once(empty_home, notes, start):
         assert process.returncode == 0, (out, error)
     shard = open_shard(empty_home / "index", "patient:7")
     assert len(shard.documents()) == 38
-    assert (shard.folder / f"segment.{shard.revision()}").is_dir()
+    assert max(part.high for part in names(shard.folder)) == shard.last_rowid()
     shard.close()
 
 

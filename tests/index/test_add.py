@@ -8,6 +8,7 @@ import pytest
 from ragq.errors import MissingError, UsageError
 from ragq.index.add import AddReport, add
 from ragq.index.embed import LazyEmbedder, open_embedder
+from ragq.index.part import names
 from ragq.index.segment import open_segment
 from ragq.index.store import open_shard
 
@@ -91,8 +92,29 @@ def test_moved_within_the_folder(run, folder, index):
     run(folder)
     (folder / "a.md").rename(folder / "notes" / "a.md")
     report = run(folder)
-    assert (report.added, report.removed) == (["notes/a.md"], ["a.md"])
+    assert (report.added, report.removed, report.moved) == ([], [], [("a.md", "notes/a.md")])
+    assert report.embedded == 0
     assert set(texts(index)) == {"b.md", "notes/a.md", "notes/c.txt"}
+
+
+def test_a_copy_is_not_a_move(run, folder, index):
+    run(folder)
+    (folder / "copy.md").write_bytes((folder / "a.md").read_bytes())
+    report = run(folder)
+    assert (report.added, report.moved) == (["copy.md"], [])
+    assert {"a.md", "copy.md"} <= set(texts(index))
+
+
+def test_only_the_changed_chunks_of_a_document_are_embedded_again(run, folder):
+    sections = [f"## Visit {i}\n\nNote number {i} on the patient's apixaban.\n" for i in range(6)]
+    (folder / "long.md").write_text("\n".join(sections))
+    first = run(folder)
+    sections[3] = "## Visit 3\n\nApixaban was stopped.\n"
+    (folder / "long.md").write_text("\n".join(sections))
+    second = run(folder)
+    assert first.embedded == first.chunks
+    assert (second.updated, second.embedded) == (["long.md"], 1)
+    assert second.chunks > 1
 
 
 def test_the_whole_folder_moved_keeps_the_names(run, folder, index):
@@ -199,7 +221,7 @@ def test_search_structures_follow_the_documents(run, folder, index):
     shard = open_shard(index, OWNER)
     try:
         assert len(open_segment(shard).rowids) == 2
-        assert [p.name for p in shard.folder.glob("segment.*")] == [f"segment.{shard.revision()}"]
+        assert [p.low for p in names(shard.folder)] == [0]
     finally:
         shard.close()
 

@@ -1,0 +1,121 @@
+"""Answer file: the SQLite file behind the answer cache; opened on first use, set aside when it cannot be read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ragq.files import private_dir
+
+# A file of another format is emptied: everything in it can be computed again.
+FORMAT = 2
+BUSY_SECONDS = 5.0
+
+_SCHEMA = """
+DROP TABLE IF EXISTS answers; DROP TABLE IF EXISTS reads; DROP TABLE IF EXISTS free; DROP TABLE IF EXISTS facts;
+DROP TABLE IF EXISTS quarantine;
+CREATE TABLE answers (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, partition TEXT NOT NULL, bucket TEXT,
+    namespace TEXT NOT NULL, question TEXT NOT NULL, answer TEXT NOT NULL, sources TEXT NOT NULL,
+    refusal INTEGER NOT NULL, checksum TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL, saved_ms REAL NOT NULL,
+    hits INTEGER NOT NULL DEFAULT 0, last_score REAL, embedder TEXT, slot INTEGER UNIQUE, vector_sum BLOB);
+CREATE INDEX answers_namespace ON answers (namespace);
+CREATE INDEX answers_bucket ON answers (partition, bucket, used);
+CREATE TABLE reads (entry INTEGER NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (entry, owner))
+    WITHOUT ROWID;
+CREATE INDEX reads_owner ON reads (owner, state);
+CREATE TABLE free (slot INTEGER PRIMARY KEY);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE quarantine (entry INTEGER, reason TEXT NOT NULL, at REAL NOT NULL);
+CREATE TRIGGER gone AFTER DELETE ON answers BEGIN
+    DELETE FROM reads WHERE entry = OLD.id;
+    INSERT OR IGNORE INTO free SELECT OLD.slot WHERE OLD.slot IS NOT NULL;
+END;
+"""
+
+
+class AnswerFile:
+    """One connection for all threads, one at a time; every `transaction` is whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._db: sqlite3.Connection | None = None
+        self._opened: tuple[int, int] | None = None
+
+    @contextmanager
+    def transaction(self, write: bool = True) -> Iterator[sqlite3.Connection]:
+        """The database; what was written is kept when the block ends, and undone when it raises."""
+        with self._lock:
+            db = self._connect()
+            if not write:
+                yield db
+                return
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                if db.in_transaction:
+                    db.rollback()
+                raise
+            db.commit()
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._db is not None and self._opened == self._identity():
+            return self._db
+        self.close()
+        private_dir(self.path.parent)
+        if not self.path.exists():
+            os.close(os.open(self.path, os.O_CREAT, 0o600))
+        db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            # A power cut may lose the last answers, never the file; waiting for the disk would cost every hit.
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("PRAGMA secure_delete = ON")
+            if db.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+                db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+        except BaseException:
+            db.close()
+            raise
+        self._db, self._opened = db, self._identity()
+        return db
+
+    def _identity(self) -> tuple[int, int]:
+        """Process and file: neither a fork nor a file put in its place shares a connection."""
+        try:
+            return os.getpid(), self.path.stat().st_ino
+        except OSError:
+            return os.getpid(), -1
+
+    def close(self) -> None:
+        """Release the file."""
+        with self._lock:
+            if self._db is not None and self._opened is not None and self._opened[0] == os.getpid():
+                self._db.close()
+            self._db = self._opened = None
+
+    def set_aside(self) -> bool:
+        """Move a file that SQLite cannot read out of the way; the next use starts a new one. Tells whether it did."""
+        with self._lock:
+            self.close()
+            try:
+                db = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
+                try:
+                    sound = db.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+                finally:
+                    db.close()
+            except sqlite3.OperationalError:
+                return False
+            except sqlite3.DatabaseError:
+                sound = False
+            if not sound:
+                for suffix in ("", "-wal", "-shm"):
+                    found = self.path.with_name(self.path.name + suffix)
+                    if found.exists():
+                        found.replace(found.with_name(found.name + ".damaged"))
+            return not sound

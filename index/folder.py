@@ -1,0 +1,33 @@
+"""Folder: where a shard lies below the index folder, and which shards there are."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from ragq.errors import UsageError
+
+
+def shard_folder(index_dir: Path, owner: str) -> Path:
+    """Folder of a shard. The owner is `patient:ID` or `shared:NAME`; the name is there to be read, the hash decides."""
+    kind, _, name = owner.partition(":")
+    if kind not in ("patient", "shared") or not name or len(name) > 256 or not name.isprintable():
+        raise UsageError(f"{name!r} cannot name a {kind}: expected 1 to 256 printable characters")
+    digest = hashlib.blake2b(owner.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return index_dir / f"{kind}s" / f"{quote(name, safe='')[:48].replace('.', '%2E')}-{digest}"
+
+
+def owners(index_dir: Path) -> list[str]:
+    """Every shard below `index_dir`, shared ones first."""
+    found = []
+    for path in sorted(index_dir.glob("*s/*/shard.db")):
+        db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+        try:
+            found.append(str(db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0]))
+        except (sqlite3.DatabaseError, TypeError):
+            found.append(f"damaged:{path.parent}")
+        finally:
+            db.close()
+    return sorted(found, key=lambda o: (not o.startswith("shared:"), len(o), o))
