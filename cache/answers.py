@@ -95,7 +95,10 @@ class AnswerCache:
             with self.file.transaction(write=False) as db:
                 # Another process may be writing: a use that goes unnoticed costs less than a wait.
                 db.execute("PRAGMA busy_timeout = 20")
-                db.execute("UPDATE answers SET used = ?, hits = hits + 1, last_score = ? WHERE id = ?", (time.time(), score, entry))
+                db.execute(
+                    "UPDATE answers SET used = ?, hits = hits + 1, last_score = ? WHERE id = ?",
+                    (time.time(), score, entry),
+                )
         except sqlite3.OperationalError:
             return
         finally:
@@ -103,8 +106,13 @@ class AnswerCache:
                 db.execute("PRAGMA busy_timeout = 5000")
 
     def store(
-        self, key: Mapping[str, Any], namespace: str, question: str, answer: Mapping[str, Any],
-        wording: Wording | None = None, origin: Origin | None = None,
+        self,
+        key: Mapping[str, Any],
+        namespace: str,
+        question: str,
+        answer: Mapping[str, Any],
+        wording: Wording | None = None,
+        origin: Origin | None = None,
     ) -> int | None:
         """Keep an answer and return its entry's number; a full or damaged disk loses the entry, never the answer.
 
@@ -121,11 +129,15 @@ class AnswerCache:
         try:
             with self.file.transaction() as db:
                 db.execute("DELETE FROM answers WHERE key = ?", (digest,))
-                _sweep(db, origin.shards)
-                entry = db.execute(f"INSERT INTO answers ({_STORED}) VALUES ({','.join('?' * len(row))})", row).lastrowid
+                gone = _sweep(db, origin.shards)
+                entry = db.execute(
+                    f"INSERT INTO answers ({_STORED}) VALUES ({','.join('?' * len(row))})", row
+                ).lastrowid
                 db.executemany("INSERT INTO reads VALUES (?,?,?)", [(entry, *item) for item in origin.shards.items()])
                 if entry and entry % 64 == 0:
-                    _shrink(db)
+                    gone += _shrink(db)
+            if gone:
+                self._wipe_freed()
             return entry
         except (sqlite3.DatabaseError, OSError):
             self.file.set_aside()
@@ -184,7 +196,9 @@ class AnswerCache:
         where, values = ("", ()) if namespace is None else (" WHERE namespace = ?", (namespace,))
         names = ("id", "namespace", "question", "made", "used", "hits", "saved_ms", "refusal", "sources")
         with self.file.transaction(write=False) as db:
-            rows = db.execute(f"SELECT {','.join(names)} FROM answers{where} ORDER BY used DESC LIMIT {int(limit)}", values)
+            rows = db.execute(
+                f"SELECT {','.join(names)} FROM answers{where} ORDER BY used DESC LIMIT {int(limit)}", values
+            )
             found = [dict(zip(names, row, strict=True)) for row in rows]
         return [{**row, "refusal": bool(row["refusal"]), "sources": json.loads(row["sources"])} for row in found]
 
@@ -224,21 +238,27 @@ _ENTRY = "SELECT id, key, question, answer, refusal, checksum, made FROM answers
 _STORED = "key, partition, bucket, namespace, question, answer, sources, refusal, checksum, made, used, saved_ms"
 
 
-def _sweep(db: sqlite3.Connection, shards: Mapping[str, str]) -> None:
-    """Delete what was made from another state of these shards: its key can never come again."""
+def _sweep(db: sqlite3.Connection, shards: Mapping[str, str]) -> int:
+    """Delete what was made from another state of these shards: its key can never come again. Returns how many."""
+    gone = 0
     for owner, state in shards.items():
-        db.execute("DELETE FROM answers WHERE id IN (SELECT entry FROM reads WHERE owner = ? AND state <> ?)", (owner, state))
+        gone += db.execute(
+            "DELETE FROM answers WHERE id IN (SELECT entry FROM reads WHERE owner = ? AND state <> ?)", (owner, state)
+        ).rowcount
+    return gone
 
 
-def _shrink(db: sqlite3.Connection) -> None:
+def _shrink(db: sqlite3.Connection) -> int:
     """Delete what is too old, then what was used longest ago, reckoned with the time it saves, down to the limits."""
-    db.execute("DELETE FROM answers WHERE used < ?", (time.time() - MAX_SECONDS,))
+    gone = db.execute("DELETE FROM answers WHERE used < ?", (time.time() - MAX_SECONDS,)).rowcount
     count = db.execute("SELECT count(*) FROM answers").fetchone()[0]
     size = db.execute("SELECT total(length(answer) + length(sources) + 2000) FROM answers").fetchone()[0]
     over = max(count - MAX_ENTRIES, int(count * (1 - MAX_BYTES / size)) if size > MAX_BYTES else 0)
     if over > 0:
         worth = f"used + {3.6 * _HOURS_PER_SECOND_SAVED} * saved_ms"
-        db.execute(f"DELETE FROM answers WHERE id IN (SELECT id FROM answers ORDER BY {worth} LIMIT ?)", (over,))
+        where = f"id IN (SELECT id FROM answers ORDER BY {worth} LIMIT ?)"
+        gone += db.execute(f"DELETE FROM answers WHERE {where}", (over,)).rowcount
+    return gone
 
 
 def _fact(db: sqlite3.Connection, name: str) -> str | None:

@@ -75,7 +75,9 @@ class Classifier:
         """The pair's features, in the order of FEATURES; symmetrical in the two questions."""
         left, right = set(a.content), set(b.content)
         both, either = left & right, left | right
-        covers = [self._weight(both) / (self._weight(side) or 1.0) if side else float(not either) for side in (left, right)]
+        covers = [
+            self._weight(both) / (self._weight(side) or 1.0) if side else float(not either) for side in (left, right)
+        ]
         alone = [self._weight(left - right), self._weight(right - left)]
         sizes = sorted((len(a.text.split()), len(b.text.split())))
         order = [c for c in a.content if c in both] == [c for c in b.content if c in both]

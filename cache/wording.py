@@ -23,10 +23,14 @@ _TITLED = re.compile(r"\b(?i:mr|mrs|ms|miss|dr|sr|sra|señora?|don|doña|patient
 # The number in the name of the illness is none to compare.
 _COVID = re.compile(r"\bcovid[-\s]?(?:19|10)\b", re.IGNORECASE)
 # The verb, not a relative.
-_SPANISH_SON = re.compile(r"\b(?:cu[aá]les|qu[eé]|qui[eé]nes|cu[aá]ntos)\s+son\b|\bson\s+(?:los|las|sus)\b", re.IGNORECASE)
+_SPANISH_SON = re.compile(
+    r"\b(?:cu[aá]les|qu[eé]|qui[eé]nes|cu[aá]ntos)\s+son\b|\bson\s+(?:los|las|sus)\b", re.IGNORECASE
+)
 _FROM = re.compile(r"\b(?:from|desde)\s+(?:<\s*)?\d", re.IGNORECASE)
 _PAST = re.compile(r"^\W*(?:was|were|did|had|wasn't|didn't|fue|fueron|tuvo|estuvo|estaba|era|tomaba|tomo)\b")
-_MODAL = re.compile(r"^\W*(?:should|must|can|could|may|might|would|will|shall|debe|deben|puede|pueden|se debe|se puede)\b")
+_MODAL = re.compile(
+    r"^\W*(?:should|must|can|could|may|might|would|will|shall|debe|deben|puede|pueden|se debe|se puede)\b"
+)
 _PRESENT = re.compile(r"^\W*(?:is|are|does|do|am|isn't|doesn't|es|son|esta|estan|tiene|toma|recibe|sigue)\b")
 _OPEN = re.compile(
     r"\b(?:what|which|why|when|how|who|whom|where|whose|que|cual|cuales|cuando|cuanto|cuanta|cuantos|cuantas|como|donde|quien|quienes)\b"
@@ -35,7 +39,9 @@ _POLAR = re.compile(
     r"^\W*(?:(?:so|and|but|then|y|pero)\W+)?(?:is|are|was|were|am|does|do|did|has|have|had|can|could|will|would|should|may|might|must|isn't|aren't"
     r"|doesn't|don't|can't|esta|estan|tiene|tienen|ha|han|hay|es|son|se|puede|pueden|puedo|debe|deben|debo|sigue|toma|necesita|recibe|fue|era|existe)\b"
 )
-_POLITE = re.compile(r"^\W*(?:can|could|would|will) you (?:please )?(?:tell|show|give|list|explain)\b|^\W*do you know\b")
+_POLITE = re.compile(
+    r"^\W*(?:can|could|would|will) you (?:please )?(?:tell|show|give|list|explain)\b|^\W*do you know\b"
+)
 _COUNTS = {
     word: value
     for value, words in enumerate(
@@ -191,7 +197,26 @@ def _walk(words: list[str], table: Mapping[tuple[str, ...], str]) -> Iterator[tu
             i += 1
 
 
-_ENDINGS = ("ations", "ation", "ingly", "ments", "ment", "ings", "ing", "edly", "ies", "ied", "ed", "ly", "es", "able", "mente", "ando", "iendo", "e")
+_ENDINGS = (
+    "ations",
+    "ation",
+    "ingly",
+    "ments",
+    "ment",
+    "ings",
+    "ing",
+    "edly",
+    "ies",
+    "ied",
+    "ed",
+    "ly",
+    "es",
+    "able",
+    "mente",
+    "ando",
+    "iendo",
+    "e",
+)
 
 
 def _stem(word: str) -> str:

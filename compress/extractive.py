@@ -21,6 +21,8 @@ from ragq.index.tokenizer import tokenize
 
 # A chunk's score counts this much beside a sentence's own two.
 CHUNK_WEIGHT = 0.8
+# A caller's bonus this low keeps a sentence out, and so does standing there twice.
+REFUSED = -8.0
 # A question word in the headings above a sentence counts this much of one in it.
 HEADING_WEIGHT = 0.5
 # Sentences worth embedding: the best by words, by their chunk and by the caller's bonus.
@@ -90,6 +92,8 @@ def compress(
     left = budget
     for i in np.argsort(-scores, kind="stable")[: len(near)]:
         cost = count(texts[i]) + 12  # the number, place and date in front of each line
+        if scores[i] <= REFUSED:
+            break
         if cost <= left:
             kept.add(int(i))
             left -= cost

@@ -130,7 +130,16 @@ def read_pairs(path: Path) -> list[Pair]:
             continue
         try:
             row = json.loads(line)
-            found.append(Pair(str(row["q1"]), str(row["q2"]), bool(row["same"]), row.get("lang", "en"), "user", f"user:{row['q1']}"))
+            found.append(
+                Pair(
+                    str(row["q1"]),
+                    str(row["q2"]),
+                    bool(row["same"]),
+                    row.get("lang", "en"),
+                    "user",
+                    f"user:{row['q1']}",
+                )
+            )
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}, line {number}: expected an object with q1, q2 and same") from None
     return found

@@ -91,12 +91,16 @@ def train(data: Path, embedder: Embedder, max_false_hit: float) -> dict[str, Any
     known, unseen = rarity(read)
     blank = Classifier((0.0,) * len(FEATURES), 0.0, known, unseen)
     # Near-duplicates that a gate stops teach the score nothing; pairs of the data sets count either way.
-    used = [i for i, (a, b) in enumerate(read) if not learned[i].group.startswith("clinic:") or difference(a, b) is None]
+    used = [
+        i for i, (a, b) in enumerate(read) if not learned[i].group.startswith("clinic:") or difference(a, b) is None
+    ]
     cosine = cosines(learned, embedder)
     rows = np.array([blank.features(*read[i], float(cosine[i])) for i in used])
     weights, bias = fit(rows, np.array([float(learned[i].same) for i in used]))
     made = Classifier(tuple(weights), bias, known, unseen)
-    scores = [made.score(a, b, float(c)) for (a, b), c in zip(readings(kept, lexicon), cosines(kept, embedder), strict=True)]
+    scores = [
+        made.score(a, b, float(c)) for (a, b), c in zip(readings(kept, lexicon), cosines(kept, embedder), strict=True)
+    ]
     found = calibrate(scores, [p.same for p in kept], max_false_hit, revision_of(EMBEDDER))
     return {
         "features": FEATURES, "weights": weights, "bias": bias, "rarity": known, "unseen": unseen,

@@ -22,7 +22,7 @@ from ragq.pipeline.recall import recall
 from ragq.pipeline.refuse import FOUND_NOTHING, nothing_supports, refusal_text, unmentioned
 from ragq.pipeline.repeat import alike, from_cache, keep
 from ragq.pipeline.route import answer_from_tables
-from ragq.pipeline.sentences import Sentences, bearing_numbers
+from ragq.pipeline.sentences import Sentences, bearing_numbers, without_yes_or_no
 from ragq.pipeline.summary import summarise
 from ragq.pipeline.tables import Statement, TableAnswer, Tables
 from ragq.pipeline.trace import Trace
@@ -31,6 +31,9 @@ from ragq.tools.record import read_record
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
     from ragq.pipeline.rag import Ragq
+
+# A model that names more lines than this has not chosen.
+MAX_BEARING = 4
 
 
 @dataclass(slots=True)
@@ -45,6 +48,7 @@ class Draft:
     timings: dict[str, float]
     refusal: str | None = None
     absent: str | None = None
+    bearing: Sequence[int] = ()
     cited: tuple[int, ...] = ()
 
 
@@ -123,14 +127,16 @@ def _read(
     if draft.refusal:
         return
     summary = summarise(tables) if draft.patient is not None else ""
-    gate = Gate(draft.evidence, tables.lexicon, _inactive(tables), _one_language(question, draft.evidence))
+    gate = Gate(
+        draft.evidence, tables.lexicon, _inactive(tables), _one_language(question, draft.evidence), tables.record.name
+    )
     yield from _generate(rag, question, summary, draft, gate, trace)
     if table and table.for_model:
         said = " ".join(s.text for s in draft.sentences)
         left_out = [s for s in table.statements if not _tells(said, s, tables.lexicon)]
         yield from _state(draft, left_out, trace)
     if not draft.sentences:
-        yield from _quote_best(question, draft, trace)
+        yield from _quote_best(question, draft, tables.lexicon, trace)
 
 
 def _generate(rag: Ragq, question: Question, summary: str, draft: Draft, gate: Gate, trace: Trace) -> Iterator[Event]:
@@ -148,7 +154,7 @@ def _generate(rag: Ragq, question: Question, summary: str, draft: Draft, gate: G
             prefix_note |= {"decision": restored, "tokens_in": stable[0]}
         yield StageEvent(trace.stages[-1])
         head = _bearing_lines(engine, prompt, rag)
-        bearing = bearing_numbers(head.text)
+        bearing = draft.bearing = bearing_numbers(head.text)
         lead = list(head.tokens) + engine.tokenize(("" if head.text.endswith("\n") else "\n") + words.answer)
         sentences = Sentences()
         body: Generation | None = None
@@ -215,15 +221,14 @@ def _note_generation(
 
 
 def _gate(sentence: str, bearing: Sequence[int], draft: Draft, gate: Gate, trace: Trace) -> Iterator[Event]:
-    if not content(strip_marks(sentence)):
+    text = without_yes_or_no(strip_marks(sentence))
+    if not content(text) or any(text == s.text for s in draft.sentences):
         return
-    verdict = gate.check(sentence, bearing)
+    verdict = gate.check(without_yes_or_no(sentence), bearing)
     if not verdict.supported:
-        draft.dropped.append({"text": strip_marks(sentence), "reason": verdict.reason})
+        draft.dropped.append({"text": text, "reason": verdict.reason})
         return
-    if any(strip_marks(sentence) == s.text for s in draft.sentences):
-        return
-    yield from _emit(draft, Sentence(strip_marks(sentence), verdict.citations, "supported"), trace)
+    yield from _emit(draft, Sentence(text, verdict.citations, "supported"), trace)
 
 
 def _emit(draft: Draft, sentence: Sentence, trace: Trace) -> Iterator[Event]:
@@ -254,19 +259,25 @@ def _citation(index: int, evidence: Evidence) -> Citation:
     )  # fmt: skip
 
 
-def _quote_best(question: Question, draft: Draft, trace: Trace) -> Iterator[Event]:
-    """Nothing the model said was supported: quote the evidence nearest to the question, if it holds its words."""
-    words = content(question.text)
-    # Lines that a tool looked up for the question's own names come before lines that merely sound alike.
-    best = max(draft.evidence, key=lambda e: len(words & content(e.text)) + (e.origin != "retrieve"), default=None)
+def _quote_best(question: Question, draft: Draft, lexicon: Lexicon, trace: Trace) -> Iterator[Event]:
+    """Nothing the model said was supported: quote the line nearest to the question, or refuse.
+
+    Of the few lines that the model itself named, one that names what the question names is near enough; any other
+    line must hold two thirds of the question's words.
+    """
     if any(FOUND_NOTHING.search(d["text"]) for d in draft.dropped):
         draft.refusal = "the model found no answer in the evidence"
         return
-    if best is None or len(words & content(best.text)) * 3 < len(words) * 2:
+    words = content(question.text)
+    wanted = {m.name for m in question.mentions}
+    chosen = [draft.evidence[n - 1] for n in draft.bearing if 1 <= n <= len(draft.evidence)][:MAX_BEARING]
+    near = [e for e in [*chosen, *draft.evidence[:MAX_BEARING]] if wanted & {m.name for m in lexicon.find(e.text)}]
+    near += [e for e in draft.evidence if words and len(words & content(e.text)) * 3 >= len(words) * 2]
+    if not near:
         draft.refusal = "nothing in the evidence supports an answer"
         return
-    number = draft.evidence.index(best) + 1
-    yield from _emit(draft, Sentence(" ".join(best.quote.split()), (number,), "quote"), trace)
+    best = max(near, key=lambda e: len(words & content(e.text)))
+    yield from _emit(draft, Sentence(" ".join(best.quote.split()), (draft.evidence.index(best) + 1,), "quote"), trace)
 
 
 def _tells(said: str, statement: Statement, lexicon: Lexicon) -> bool:

@@ -12,7 +12,8 @@ Intent = Literal[
 
 _CUES: dict[Intent, str] = {
     "interaction": r"interact\w* interacci\w+ interactu\w+ combin\w+ together coadminist\w+ juntos junto",
-    "status": r"still current(?:ly)? now taking takes? on active receiving using uses? sigue siguen toma tomando actual\w* recibe activ[oa] usa",
+    "status": r"still current(?:ly)? now taking takes? on active receiving using uses?"
+    r" sigue siguen toma tomar tomando running ongoing continu\w* actual\w* recibe activ[oa] usa",
     "stopped": r"stop(?:ped)? discontinued suspend\w+ withdrawn retirad\w+ off",
     "held": r"held hold paused pausa pausad\w+",
     "started": r"start(?:ed)? begun began inici\w+ empez\w+ comenz\w+",

@@ -14,7 +14,7 @@ from ragq.pipeline.evidence import Evidence
 
 MAX_CITATIONS = 3
 # Words an answer may add without the evidence holding them.
-_PLAIN = ASKING_WORDS | frozenset(tokenize("evidence taking takes take line lines toma tomando registro consta"))
+_PLAIN = ASKING_WORDS | frozenset(tokenize("evidence dose doses dosing dosis taking takes take line lines toma tomando registro consta"))
 # Share of a sentence's content words that its evidence must hold when both are in one language.
 MIN_OVERLAP = 0.5
 _MARK = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
@@ -47,15 +47,22 @@ class Gate:
     """Checks sentences against one question's numbered evidence."""
 
     def __init__(
-        self, evidence: Sequence[Evidence], lexicon: Lexicon, inactive: Mapping[str, str], same_language: bool = True
+        self,
+        evidence: Sequence[Evidence],
+        lexicon: Lexicon,
+        inactive: Mapping[str, str],
+        same_language: bool = True,
+        patient_name: str = "",
     ) -> None:
         """`inactive` maps each drug the record lists, but not as active, to its status there."""
+        self._known_names = set(tokenize(patient_name)) | FUNCTION_WORDS
         self.evidence = evidence
         self._lexicon = lexicon
         self._inactive = inactive
         self._same_language = same_language
-        self._spans = [protected(e.text, lexicon) for e in evidence]
-        self._words = [set(tokenize(e.text)) for e in evidence]
+        # A page's headings say which drug its lines are about.
+        self._spans = [protected(f"{e.section}: {e.text}", lexicon) for e in evidence]
+        self._words = [set(tokenize(f"{e.section} {e.text}")) for e in evidence]
 
     def check(self, sentence: str, preferred: Sequence[int] = ()) -> Verdict:
         """Find evidence that supports `sentence`: its own marks first, then `preferred`, then any that fits best."""
@@ -116,15 +123,23 @@ class Gate:
         for reason in (self._turned(sentence, spans, cited), self._loosened(sentence, spans, cited)):
             if reason:
                 return reason
-        words = content(sentence)
+        return self._too_few_words(sentence, spans, cited) if self._same_language else ""
+
+    def _too_few_words(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
+        """Names alone support nothing: half of the words besides them must stand in the evidence too."""
+        plain = list(sentence)
+        for span in spans:
+            if span.kind in ("drug", "class", "lab", "number", "date", "frequency"):
+                plain[span.start : span.end] = " " * (span.end - span.start)
+        words = content("".join(plain))
         held = {w for w in words if any(w in self._words[n - 1] for n in cited)}
-        if self._same_language and words and len(held) / len(words) < MIN_OVERLAP:
-            return f"only {len(held)} of {len(words)} words are in the cited evidence"
+        if words and len(held) / len(words) < MIN_OVERLAP:
+            return f"only {len(held)} of {len(words)} words besides its names are in the cited evidence"
         return ""
 
     def _strange_name(self, sentence: str, cited: Sequence[int]) -> str:
         """A capitalised word inside the sentence that the cited evidence does not hold."""
-        known = {w for n in cited for w in self._words[n - 1]}
+        known = {w for n in cited for w in self._words[n - 1]} | self._known_names
         spans = [(s.start, s.end) for s in protected(sentence, self._lexicon)]
         spans += [(m.start, m.end) for m in self._lexicon.find(sentence)]
         for match in re.finditer(r"(?<=[\w,;:)] )[A-ZÁÉÍÓÚÑ][^\W\d_]{2,}", sentence):
@@ -142,7 +157,7 @@ class Gate:
         }
         if directions and there and not directions & there:
             return f"direction {directions.pop()} is the reverse of the cited evidence"
-        for drug in {s.norm for s in spans if s.kind == "drug"}:
+        for drug in {s.norm for s in spans if s.kind in ("drug", "class")}:
             holding = [
                 clause for n in cited for clause in clauses(self.evidence[n - 1].text) if self._has_drug(clause, drug)
             ]
@@ -183,14 +198,15 @@ class Gate:
         return told and (not self._same_language or len(words & self._words[n - 1]) >= MIN_OVERLAP * len(words))
 
     def _lines(self, n: int) -> list[str]:
-        """The lines of a piece of evidence; one that speaks of several drugs, clause by clause."""
+        """The lines of a piece of evidence under its headings; one that speaks of several drugs, clause by clause."""
         out: list[str] = []
         for line in self.evidence[n - 1].text.splitlines():
             several = len({m.name for m in self._lexicon.find(line) if m.kind in ("drug", "unknown-drug")}) > 1
-            out += clauses(line) if several else [line]
+            out += clauses(line) if several else [f"{self.evidence[n - 1].section}: {line}"]
         return out
 
     def _binds(self, line: str, drug: str, span: Span) -> bool:
+        """Whether a line gives the span to the drug: it names it, or it names none and is the patient's own."""
         found = protected(line, self._lexicon)
         named = {s.norm for s in found if s.kind == "drug"}
         return (drug in named or not named) and any(self._span_holds(span.kind, span.norm, f) for f in found)

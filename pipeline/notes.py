@@ -45,7 +45,7 @@ class Notes:
                     if not names:
                         continue
                     evidence = Evidence(
-                        quote, quote, chunk.document, chunk.shard, "notes", " > ".join(chunk.heading[-1:]), chunk.page, 1.0,
+                        quote, quote, chunk.document, chunk.shard, "notes", " > ".join(chunk.heading), chunk.page, 1.0,
                         chunk.id, chunk.date,
                     )  # fmt: skip
                     for name in names:

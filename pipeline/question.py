@@ -68,7 +68,10 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
         intents.add("lab")
     asks = bool(POLAR.match(folded)) or bool(intents & {"status", "stopped", "held"})
     treated = {m.start for m in mentions if m.kind in ("drug", "unknown-drug", "class")}
-    if len(treated) > 1 and re.search(r"\b(?:with|con)\b", folded) and "dose" not in intents:
+    told_apart = intents & {"dose", "when", "why", "started", "stopped", "held", "medications", "allergy"}
+    side_by_side = len(treated) > 1 and not told_apart and not OPEN.search(folded)
+    # Two drugs named side by side and nothing else asked of them, or a risk that one brings to another.
+    if side_by_side or (treated and _RISK.search(folded)):
         intents.add("interaction")
     polar = asks and not OPEN.search(folded) and "dose" not in intents
     return Question(
@@ -76,6 +79,8 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
     )
 
 
+_RISK = re.compile(r"\b(?:increase|raise|affect|aument|interfer)\w*\b.*\b(?:with|con)\b")
+_RISK_WORDS = re.compile(r"\b(?:(?:increase|raise|affect|aument|interfer)\w*|risk|riesgo|drugs?|farmacos?)\b")
 _LEVEL = re.compile(r"(?:'s)?\s+(?:[\w-]+\s+)?(?:levels?|concentrations?|activity)\b", re.IGNORECASE)
 _LEVEL_OF = re.compile(r"\b(?:nivel(?:es)?|concentraci[oó]n)\s+(?:de\s+)?(?:la\s+|el\s+)?$", re.IGNORECASE)
 
@@ -96,6 +101,7 @@ def _residual(text: str, mentions: tuple[Mention, ...], patient_name: str) -> tu
     for mention in mentions:
         rest[mention.start : mention.end] = " " * (mention.end - mention.start)
     left = fold("".join(rest))
+    left = _RISK_WORDS.sub(" ", left) if _RISK.search(fold(text)) else left
     for pattern in PATTERNS.values():
         left = pattern.sub(" ", left)
     known = ASKING_WORDS | set(tokenize(patient_name))

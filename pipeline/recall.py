@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,9 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
 # What a sentence gains by standing in the patient's own record (in a shared page, for a general question), by naming
 # what the question names, itself or in its headings, and by its date.
 OWN, NAMED, HEADED, DATED = 0.7, 1.5, 0.7, 1.0
+# A note's dateline is in front of its lines anyway, and its date must not be taken for that of an event.
+METADATA = -20.0
+_METADATA = re.compile(r"(?:date|fecha)\s*:", re.IGNORECASE)
 
 
 def _clinical_bonus(question: Question, tables: Tables) -> Bonus:
@@ -71,6 +75,8 @@ def _clinical_bonus(question: Question, tables: Tables) -> Bonus:
         own = not hit.chunk.shard.startswith("shared:")
         named = NAMED if names(text) else HEADED if names(" ".join(hit.chunk.heading)) else 0.0
         dated = any((hit.chunk.date or "").startswith(d) or d in text for d in dates)
+        if _METADATA.match(text):
+            return METADATA
         return OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated
 
     return bonus
@@ -101,7 +107,7 @@ def _evidence(excerpt: Excerpt) -> Evidence:
         document=chunk.document,
         shard=chunk.shard,
         origin="retrieve",
-        section=" > ".join(chunk.heading[-1:]),
+        section=" > ".join(chunk.heading),
         page=chunk.page,
         score=excerpt.hit.score,
         chunk=chunk.id,

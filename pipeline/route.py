@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ragq.index.spans import protected
 from ragq.index.store import Cited
+from ragq.index.tokenizer import tokenize
 from ragq.pipeline.interaction import interaction, is_about, safety
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, told
@@ -18,12 +19,16 @@ from ragq.tools.record import Medication
 
 def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None:
     """The answer, or None when the question needs reading."""
-    if question.residual:
-        return None
     named = {kind for m in question.mentions for kind in [m.kind.removeprefix("unknown-")]}
     drugs, classes = question.named("drug", "unknown-drug"), question.named("class")
     asks = question.intents
-    if "interaction" in asks and named <= {"drug", "class"}:
+    new_drug = "safety" in asks and "interaction" not in asks and not asks & MEDICATION_INTENTS
+    # Whatever else is in the question ("for the knee"), what speaks against a new drug is told.
+    if drugs and new_drug and (found := safety(question, tables, drugs)):
+        return found
+    if question.residual and not _told_by_lines(question, tables, drugs + classes):
+        return None
+    if "interaction" in asks and named <= {"drug", "class", "condition"}:
         return interaction(question, tables, drugs, classes)
     if "allergy" in asks and named <= {"drug", "class"}:
         return _allergy(question, tables, drugs + classes)
@@ -36,15 +41,20 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     return _about_drugs(question, tables, named)
 
 
+def _told_by_lines(question: Question, tables: Tables, names: Sequence[str]) -> bool:
+    """Whether the words left over (`at night`) stand in the active lines of the very drugs asked about."""
+    lines = [m.cited.quote for n in names for m in tables.record.of(n) if m.is_active]
+    return (
+        bool(lines)
+        and "interaction" not in question.intents
+        and set(question.residual) <= set(tokenize(" ".join(lines)))
+    )
+
+
 def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAnswer | None:
     """Whether a drug may be given, or whether, since when and how it is taken."""
     drugs, asks = question.named("drug", "unknown-drug"), question.intents
-    if (
-        drugs
-        and named <= {"drug", "class", "condition"}
-        and not asks & MEDICATION_INTENTS
-        and ("safety" in asks or "condition" in named)
-    ):
+    if drugs and "condition" in named and "lab" not in named and not asks & MEDICATION_INTENTS:
         return safety(question, tables, drugs)
     if named <= {"drug", "class"} and (not asks or asks & MEDICATION_INTENTS):
         return _medication(question, tables, drugs + question.named("class"))

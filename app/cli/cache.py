@@ -129,7 +129,9 @@ def ls(
     for e in entries:
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(e["made"]))
         refused = " (refused)" if e["refusal"] else ""
-        typer.echo(printable(f"{e['id']:>6}  {e['namespace']:<8} {made}  {e['hits']:>3} uses  {e['question']}{refused}"))
+        typer.echo(
+            printable(f"{e['id']:>6}  {e['namespace']:<8} {made}  {e['hits']:>3} uses  {e['question']}{refused}")
+        )
 
 
 @cache.command("rm")

@@ -70,6 +70,12 @@ def _fhir(source: Source) -> list[Document]:
     return [load_fhir(source)]
 
 
+def _cda(source: Source) -> list[Document]:
+    from ragq.index.load.cda import load_cda
+
+    return [load_cda(source)]
+
+
 _LOADERS: dict[str, Loader] = {
     ".txt": _text,
     ".text": _text,
@@ -82,6 +88,9 @@ _LOADERS: dict[str, Loader] = {
     ".json": _fhir,
     ".ndjson": _fhir,
     ".jsonl": _fhir,
+    ".xml": _cda,
+    ".cda": _cda,
+    ".ccda": _cda,
 }
 
 

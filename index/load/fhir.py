@@ -21,11 +21,11 @@ from ragq.index.load.fhir_event import (
     report_line,
 )
 from ragq.index.load.fhir_finding import allergy_line, condition_line, observation_line
-from ragq.index.load.fhir_line import Line, place
 from ragq.index.load.fhir_medication import medication_line
 from ragq.index.load.fhir_reference import References
 from ragq.index.load.fhir_value import Resource
-from ragq.index.load.sheet import Sheet
+from ragq.index.load.line import Line
+from ragq.index.load.record import record_document
 from ragq.index.load.source import Source
 from ragq.index.load.text import source_text
 
@@ -73,28 +73,15 @@ def load_fhir(source: Source) -> Document:
     references = References(valid)
     resources = [resource for _, resource in valid]
     _refuse_several_patients(source, references, resources)
-    sheet = Sheet()
     lines = _without_repeated_bodies([_render(resource, references, warnings) for resource in resources])
-    facts = place(lines, sheet)
-    text, sections = sheet.finish()
-    if not text:
+    if not lines:
         listed = ", ".join(f"{count} {kind}" for kind, count in found_types.most_common()) or "no resources"
         raise source.refuse(f"no record to read in it ({listed}){'; ' if warnings else ''}{'; '.join(warnings[:3])}")
     unread = [f"{count} {kind}" for kind, count in found_types.items() if kind not in (*_RENDERERS, *_REFERRED)]
     warnings += [f"not read: {', '.join(unread)}"] if unread else []
     names = [person_name(resource) for resource in resources if resource["resourceType"] == "Patient"]
-    return Document(
-        name=source.name,
-        source=str(source.path),
-        media="application/fhir+json",
-        title=next(filter(None, names), source.stem),
-        text=text,
-        sections=sections,
-        digest=source.digest,
-        date=None,
-        facts=tuple(facts),
-        warnings=tuple(warnings),
-    )
+    title = next(filter(None, names), source.stem)
+    return record_document(source, "application/fhir+json", title, lines, warnings)
 
 
 def _roots(source: Source) -> list[Resource]:

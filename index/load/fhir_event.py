@@ -6,9 +6,9 @@ import base64
 import binascii
 
 from ragq.index.fact import Fact
-from ragq.index.load.fhir_line import CARE, ENCOUNTERS, FAMILY, IMMUNIZATIONS, PATIENT, PROCEDURES, REPORTS, Line
 from ragq.index.load.fhir_reference import References
 from ragq.index.load.fhir_value import Resource, amount, concept, concepts, day, flat, labelled, notes, sentence
+from ragq.index.load.line import CARE, ENCOUNTERS, FAMILY, IMMUNIZATIONS, PATIENT, PROCEDURES, REPORTS, Line
 from ragq.index.load.sheet import printable
 from ragq.index.load.text import decode
 

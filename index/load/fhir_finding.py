@@ -6,7 +6,6 @@ import re
 from typing import Literal
 
 from ragq.index.fact import Fact
-from ragq.index.load.fhir_line import ALLERGIES, LABS, OTHER, PROBLEMS, VITALS, Line
 from ragq.index.load.fhir_reference import References
 from ragq.index.load.fhir_value import (
     Resource,
@@ -24,6 +23,7 @@ from ragq.index.load.fhir_value import (
     span_of,
     unit,
 )
+from ragq.index.load.line import ALLERGIES, LABS, OTHER, PROBLEMS, VITALS, Line
 
 # SNOMED CT: no known allergy; to drugs, food, latex, environment, animals, insects.
 _NONE_KNOWN = {"716186003", "409137002", "429625007", "1003774007", "428607008", "716220001", "716185004"}
@@ -45,7 +45,7 @@ _NO_RESULT = {
     "entered-in-error": "entered in error, not a result of this patient",
     "cancelled": "cancelled, no result",
 }
-_INTERPRETATIONS = {
+INTERPRETATIONS = {
     "H": "high",
     "HH": "critically high",
     "L": "low",
@@ -232,6 +232,6 @@ def _remarks(resource: Resource) -> str:
 def _interpretation(resource: Resource) -> str:
     found = []
     for item in resource.get("interpretation", []):
-        words = _INTERPRETATIONS.get(concept(item), concept(item))
-        found.append(words.lower() if words.lower() in _INTERPRETATIONS.values() else words)
+        words = INTERPRETATIONS.get(concept(item), concept(item))
+        found.append(words.lower() if words.lower() in INTERPRETATIONS.values() else words)
     return ", ".join(words for words in found if words)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ragq.index.fact import Fact
-from ragq.index.load.fhir_line import ACTIVE, PAST, Line
 from ragq.index.load.fhir_reference import References
 from ragq.index.load.fhir_value import Resource, concept, concepts, day, dosage, labelled, notes, sentence
+from ragq.index.load.line import ACTIVE, PAST, Line
 
 # A request with one of these intents is an idea, not an order; its status "active" means that the idea stands.
 _NOT_ORDERED = ("proposal", "plan", "option")

@@ -87,3 +87,21 @@ def test_a_wrong_mark_is_replaced_by_the_line_that_says_it():
 def test_marks():
     assert marks("a [1][2, 3] b [x]") == [1, 2, 3]
     assert strip_marks("It bleeds [1][2].") == "It bleeds."
+
+
+def test_a_line_of_another_drugs_page_does_not_give_its_dose():
+    page = Evidence("15-30 mg at night, up to 45 mg.", "", "monographs/metformin.md", "shared:default", "retrieve", "Metformin > Dosing")
+    gate = Gate([page], LEXICON, {})
+    assert gate.check("The metformin dose is 15-30 mg at night.").supported
+    assert not gate.check("The amiodarone dose is 15-30 mg at night.").supported
+
+
+def test_names_alone_support_nothing():
+    assert not GATE.check("Apixaban and amiodarone are fine together.").supported
+    assert not GATE.check("Apixaban 5 mg is perfectly harmless.").supported
+
+
+def test_the_patients_own_name_is_no_stranger():
+    gate = Gate([Evidence("Warfarin was stopped.", "", "d", "patient:1", "test")], LEXICON, {}, patient_name="Ada Tindall")
+    assert gate.check("Warfarin was stopped for Mrs Tindall.").supported
+    assert not gate.check("Warfarin was stopped for Mrs Brown.").supported

@@ -1,4 +1,4 @@
-"""Line: one FHIR resource as a sentence, and the order of lines and sections in a record's text."""
+"""Line: one entry of a record as a sentence, and the order of lines and sections in a record's text."""
 
 from __future__ import annotations
 
