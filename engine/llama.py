@@ -37,8 +37,12 @@ class LlamaEngine:
     Not re-entrant: callers that share an engine between threads hold `engine.lock`.
     """
 
-    def __init__(self, path: Path, *, n_ctx: int = 4096, threads: int | None = None) -> None:
+    def __init__(
+        self, path: Path, *, n_ctx: int = 4096, threads: int | None = None, extra_buffers: bool = True
+    ) -> None:
         """Load the GGUF file at `path` with a window of `n_ctx` tokens (no more than it was trained for).
+
+        Without `extra_buffers` the weights keep their layout in the file: slower, and safe where `probe` says so.
 
         Raises ModelError when the file is no GGUF model this llama.cpp can load.
         """
@@ -53,6 +57,7 @@ class LlamaEngine:
         self._memory: Any = None
         params = api.llama_model_default_params()
         params.n_gpu_layers = 0
+        params.use_extra_bufts = extra_buffers
         _last_error.clear()
         self._model = api.llama_model_load_from_file(os.fsencode(path), params)
         if not self._model:

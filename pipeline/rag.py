@@ -111,11 +111,15 @@ class Ragq:
         """The generator, loaded on first use."""
         from ragq.engine.llama import LlamaEngine
         from ragq.engine.models import model_path
+        from ragq.engine.probe import extra_buffers_work
 
         with self._lock:
             if self._engine is None:
                 path = model_path(self.settings.model, self.settings.models_dir)
-                self._engine = LlamaEngine(path, n_ctx=self.settings.n_ctx, threads=self.settings.threads)
+                extra = extra_buffers_work(path, self.settings.cache_dir / "engine.json")
+                self._engine = LlamaEngine(
+                    path, n_ctx=self.settings.n_ctx, threads=self.settings.threads, extra_buffers=extra
+                )
             return self._engine
 
     def query_embedder(self) -> Embedder:

@@ -1,0 +1,25 @@
+"""README's figures are those of the checked-in result file."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_figures_are_those_of_the_result_file():
+    spec = importlib.util.spec_from_file_location("make_figures", ROOT / "docs" / "make_figures.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    report = json.loads((ROOT / "eval" / "results" / "qa.json").read_text(encoding="utf-8"))
+    assert made.with_figures(readme, made.figures(report)) == readme, "run `python docs/make_figures.py`"
+    assert report["n"] >= 150
+
+
+def test_every_linked_page_exists():
+    import re
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", readme):
+        assert (ROOT / target).exists(), target
