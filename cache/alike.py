@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # The most recently used of one key and one set of protected spans that are compared.
-MAX_COMPARED = 4096
+MAX_COMPARED = 1024
 NEAREST = 4
 # Further off than this, no two questions of the calibration pairs were taken for the same.
 LEAST_COSINE = 0.4

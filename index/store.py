@@ -143,10 +143,15 @@ class Shard(Rows):
 
     def _cited(self, table: str, columns: str, kind: type[Any]) -> list[Cited]:
         rows = self._db.execute(
-            f"SELECT {columns}, d.name, substr(d.text, t.start + 1, t.end - t.start)"
-            f" FROM {table} t JOIN documents d ON d.id = t.document ORDER BY t.rowid"
+            f"SELECT {columns}, d.name, substr(d.text, t.start + 1, t.end - t.start), c.heading, c.ordinal"
+            f" FROM {table} t JOIN documents d ON d.id = t.document"
+            " LEFT JOIN chunks c ON c.document = t.document AND c.start <= t.start AND c.end >= t.end"
+            " ORDER BY t.rowid"
         )
-        return [Cited(kind(*row[:-2]), row[-2], row[-1]) for row in rows]
+        return [
+            Cited(kind(*row), name, quote, tuple(json.loads(heading or "[]")), f"{name}#{ordinal}" if ordinal else None)
+            for *row, name, quote, heading, ordinal in rows
+        ]
 
     def stats(self) -> dict[str, Any]:
         """Counts and what the shard was made with."""

@@ -27,4 +27,13 @@ class Evidence:
 
 def from_row(cited: Cited, shard: str, origin: str, text: str | None = None) -> Evidence:
     """Evidence made of one line of a table."""
-    return Evidence(text or cited.quote, cited.quote, cited.document, shard, origin, score=1.0)
+    return Evidence(
+        text or cited.quote,
+        cited.quote,
+        cited.document,
+        shard,
+        origin,
+        " > ".join(cited.heading),
+        score=1.0,
+        chunk=cited.chunk,
+    )

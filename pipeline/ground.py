@@ -14,7 +14,9 @@ from ragq.pipeline.evidence import Evidence
 
 MAX_CITATIONS = 3
 # Words an answer may add without the evidence holding them.
-_PLAIN = ASKING_WORDS | frozenset(tokenize("evidence dose doses dosing dosis taking takes take line lines toma tomando registro consta"))
+_PLAIN = ASKING_WORDS | frozenset(
+    tokenize("evidence dose doses dosing dosis taking takes take line lines toma tomando registro consta")
+)
 # Share of a sentence's content words that its evidence must hold when both are in one language.
 MIN_OVERLAP = 0.5
 _MARK = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")

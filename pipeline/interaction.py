@@ -30,8 +30,10 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
     evidence = list(dict.fromkeys(e for s in statements for e in s.evidence))
     stopped = [m for c in classes for m in record.of(c) if not m.is_active]
     evidence += [medication_evidence(m, tables) for m in stopped]
-    # Two sentences of a small model hold two pairs at most; a longer list is given as it stands.
-    return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=len(pairs) <= 2)
+    # The monographs are English: a question in another language is worded by the model, which two sentences can hold
+    # for two pairs at most; otherwise the lines say it best, and at once.
+    worded = question.language != "en" and len(pairs) <= 2
+    return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=worded)
 
 
 def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:

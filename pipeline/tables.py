@@ -27,7 +27,7 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
     """`statements` answer the question, or `refusal` says that the record does not. With `for_model`, the model
-    words the answer from `evidence`, and a statement is added for whatever it leaves out.
+    words the answer in the question's language from `evidence`, and a statement is added for whatever it leaves out.
     """
 
     route: str

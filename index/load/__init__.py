@@ -76,6 +76,24 @@ def _cda(source: Source) -> list[Document]:
     return [load_cda(source)]
 
 
+def _hl7(source: Source) -> list[Document]:
+    from ragq.index.load.hl7 import load_hl7
+
+    return [load_hl7(source)]
+
+
+def _docx(source: Source) -> list[Document]:
+    from ragq.index.load.word import load_docx
+
+    return [load_docx(source)]
+
+
+def _table(source: Source) -> list[Document]:
+    from ragq.index.load.table import load_table
+
+    return [load_table(source)]
+
+
 _LOADERS: dict[str, Loader] = {
     ".txt": _text,
     ".text": _text,
@@ -91,6 +109,10 @@ _LOADERS: dict[str, Loader] = {
     ".xml": _cda,
     ".cda": _cda,
     ".ccda": _cda,
+    ".hl7": _hl7,
+    ".docx": _docx,
+    ".csv": _table,
+    ".tsv": _table,
 }
 
 

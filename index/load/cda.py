@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Callable, Iterator
 
 from ragq.index.document import Document
-from ragq.index.load.cda_event import cda_encounter_line, cda_patient, cda_procedure_line, patients
+from ragq.index.load.cda_event import cda_encounter_line, cda_family_line, cda_patient, cda_procedure_line, patients
 from ragq.index.load.cda_finding import cda_allergy_lines, cda_problem_lines, cda_result_lines
 from ragq.index.load.cda_medication import NO_REFERENCES, cda_immunization_line, cda_medication_line
 from ragq.index.load.cda_narrative import narrative
@@ -43,22 +43,20 @@ def load_cda(source: Source) -> Document:
     anchors = Anchors(root)
     written, _ = interval(root.find("effectiveTime"))
     notes = list(_unstructured(root, warnings))
-    for section in _sections(root):
+    for section in root.iter("section"):
         found = list(_lines(section, anchors, written))
         lines += found
         if _is_text_kept(section, found):
             notes += [Note(_title(section), text)] if (text := narrative(section.find("text"))) else []
+    unclear = sum(
+        line.fact is not None and (line.fact.kind, line.fact.status) == ("medication", "unknown") for line in lines
+    )
+    warnings += [f"{unclear} medications are completed but of unknown end; their status is unknown"] if unclear else []
     if len(lines) == len(roles) and not notes:
         warnings.append("nothing but the patient is read")
     name = person_name(cda_patient(roles[0])) if roles else ""
     title = _words(root.find("title")) if root.tag == "ClinicalDocument" else ""
     return record_document(source, "application/hl7-cda+xml", name or title, _distinct(lines), warnings, notes)
-
-
-def _sections(root: Element) -> Iterator[Element]:
-    if root.tag == "entry":
-        return
-    yield from root.iter("section")
 
 
 def _lines(section: Element, anchors: Anchors, written: str | None) -> Iterator[Line]:
@@ -75,9 +73,9 @@ def _is_text_kept(section: Element, found: list[Line]) -> bool:
 
 
 def _medications(entry: Element, anchors: Anchors, written: str | None) -> Iterator[Line]:
-    # Discharge medications stand inside an act.
-    path = "act/entryRelationship/substanceAdministration"
-    for node in entry.findall("substanceAdministration") + entry.findall(path):
+    # Discharge medications stand inside an act, and the steps of a course inside another or an organizer.
+    paths = ("", "act/entryRelationship/", "organizer/component/")
+    for node in [found for path in paths for found in entry.findall(f"{path}substanceAdministration")]:
         line = cda_medication_line(node, anchors, written, given=False)
         yield from [line] if line else []
 
@@ -98,6 +96,10 @@ def _procedures(entry: Element, anchors: Anchors, written: str | None) -> Iterat
     for node in entry:
         line = cda_procedure_line(node, anchors) if node.tag in ("procedure", "act", "observation") else None
         yield from [line] if line else []
+
+
+def _family(entry: Element, anchors: Anchors, written: str | None) -> Iterator[Line]:
+    yield from (cda_family_line(node, anchors) for node in entry.findall("organizer"))
 
 
 def _encounters(entry: Element, anchors: Anchors, written: str | None) -> Iterator[Line]:
@@ -131,6 +133,7 @@ _READERS: dict[str, Read] = {
     "47519-4": _procedures,
     "11369-6": _immunizations,
     "46240-8": _encounters,
+    "10157-6": _family,
 }
 # Sections whose text says more than their entries: history of illness, anesthesia.
 _TEXT_TOO = ("11348-0", "59774-0")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ragq.index.load.cda_medication import NO_REFERENCES
-from ragq.index.load.cda_value import Anchors, identity, interval, is_negated, status_of
+from ragq.index.load.cda_value import Anchors, code_of, identity, interval, is_negated, quantity, status_of
 from ragq.index.load.cda_xml import Element
-from ragq.index.load.fhir_event import encounter_line, procedure_line
+from ragq.index.load.fhir_event import encounter_line, family_line, procedure_line
 from ragq.index.load.fhir_value import Resource, concept, flat
 from ragq.index.load.line import Line
 from ragq.index.load.timestamp import stamp_day
 
+_AGE = "445518008"
 _SEXES = {"M": "male", "F": "female", "UN": "other"}
 _DONE = {
     "completed": "completed",
@@ -37,13 +38,12 @@ def cda_patient(role: Element) -> Resource:
     return {
         "resourceType": "Patient",
         "id": identity(role, 1),
-        "name": [{"text": flat(" ".join(name.itertext()))}] if name is not None else [],
+        "name": [{"text": _person(name)}] if name is not None else [],
         "gender": _SEXES.get(sex.get("code", ""), "") if sex is not None else "",
         "birthDate": stamp_day(born.get("value")) if born is not None else None,
         "deceasedDateTime": stamp_day(died.get("value")) if died is not None else None,
         "deceasedBoolean": dead is not None and dead.get("value") == "true",
     }
-
 
 
 def cda_procedure_line(node: Element, anchors: Anchors) -> Line | None:
@@ -70,6 +70,27 @@ def cda_procedure_line(node: Element, anchors: Anchors) -> Line | None:
     return procedure_line(resource, NO_REFERENCES)
 
 
+def cda_family_line(node: Element, anchors: Anchors) -> Line:
+    """Make the line of a relative, with what they had; it is no fact of the patient."""
+    dead = node.find("subject/relatedSubject/subject/deceasedInd")
+    found: list[Resource] = []
+    for item in node.findall("component/observation"):
+        age = next((n for n in item.findall("entryRelationship/observation") if code_of(n) == _AGE), None)
+        named = anchors.concept(item.find("value"))
+        words = named if concept(named) else {"text": anchors.name(item.find("text"))}
+        words = {"text": f"no {concept(words)}"} if is_negated(item) else words
+        onset = quantity(age.find("value")) if age is not None else {}
+        found.append({"code": words, "onsetAge": {**onset, "unit": "years" if onset.get("unit") == "a" else ""}})
+    resource: Resource = {
+        "resourceType": "FamilyMemberHistory",
+        "status": "entered-in-error" if status_of(node) == "nullified" else "completed",
+        "relationship": anchors.concept(node.find("subject/relatedSubject/code")),
+        "condition": [item for item in found if concept(item["code"])],
+        "deceasedBoolean": dead is not None and dead.get("value") == "true",
+    }
+    return family_line(resource, NO_REFERENCES)
+
+
 def cda_encounter_line(node: Element, anchors: Anchors) -> Line:
     """Make the line of an encounter: kind, days, reason, with whom and where."""
     start, end = interval(node.find("effectiveTime"))
@@ -80,9 +101,7 @@ def cda_encounter_line(node: Element, anchors: Anchors) -> Line:
         for r in node.findall("entryRelationship")
         if r.get("typeCode") == "RSON"
     ]
-    diagnoses = [
-        anchors.concept(n) for n in node.findall("entryRelationship/act/entryRelationship/observation/value")
-    ]
+    diagnoses = [anchors.concept(n) for n in node.findall("entryRelationship/act/entryRelationship/observation/value")]
     place = node.find("participant/participantRole/playingEntity/name")
     resource: Resource = {
         "resourceType": "Encounter",
@@ -101,7 +120,13 @@ def cda_encounter_line(node: Element, anchors: Anchors) -> Line:
 
 def _performers(node: Element) -> list[str]:
     names = node.findall("performer/assignedEntity/assignedPerson/name")
-    return [flat(" ".join(name.itertext())) for name in names]
+    return [_person(name) for name in names]
+
+
+def _person(name: Element) -> str:
+    """Parts of a name in the order they are said in; the whole text where it has no parts."""
+    parts = [flat(node.text or "") for tag in ("prefix", "given", "family", "suffix") for node in name.findall(tag)]
+    return " ".join(part for part in parts if part) or flat(" ".join(name.itertext()))
 
 
 def _key(role: Element) -> str:

@@ -29,6 +29,7 @@ _ANY_SUBSTANCE = {"105590001", "410942007", "373873005", "762766007"}
 _ANY_PROBLEM = {"55607006", "64572001", "404684003", "409586006", "282291009"}
 _NO_PROBLEM = "160245001"
 _SNOMED_STATUS = {"55561003": "active", "73425007": "inactive", "413322009": "resolved"}
+_LIMITS = {"LX": "below the limit", "HX": "above the limit", "<": "below the limit", ">": "above the limit"}
 _OBSERVED = {
     "completed": "final",
     "active": "preliminary",
@@ -124,8 +125,14 @@ def cda_result_lines(entry: Element, anchors: Anchors, category: str) -> Iterato
 def _observations(entry: Element) -> Iterator[tuple[Element, Element]]:
     """Yield (concern, observation); an observation outside a concern is its own."""
     for act in entry.findall("act"):
-        yield from ((act, node) for node in act.findall("entryRelationship/observation") if node.get("classCode"))
+        yield from ((act, node) for node in _subjects(act))
     yield from ((node, node) for node in entry.findall("observation"))
+
+
+def _subjects(act: Element) -> list[Element]:
+    # A reaction may stand beside its allergy; it is none itself.
+    relations = [r for r in act.findall("entryRelationship") if r.get("typeCode") not in ("MFST", "REFR", "RSON")]
+    return [node for relation in relations for node in relation.findall("observation")]
 
 
 def _substance(node: Element, anchors: Anchors) -> Resource:
@@ -193,11 +200,9 @@ def _coded(value: str) -> Resource:
 
 def _interpretation(node: Element, anchors: Anchors) -> Resource:
     made = anchors.concept(node)
-    return {"text": code(made)} if code(made) in INTERPRETATIONS else made
+    return {"text": code(made)} if code(made) in INTERPRETATIONS else {"text": _LIMITS.get(code(made), concept(made))}
 
 
 def _limits(node: Element, anchors: Anchors) -> Resource:
     low, high = quantity_range(node.find("value"))
     return {"low": low, "high": high} if low or high else {"text": anchors.words(node.find("text"))}
-
-

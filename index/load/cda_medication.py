@@ -66,6 +66,7 @@ def cda_medication_line(node: Element, anchors: Anchors, written: str | None, gi
     times = node.findall("effectiveTime")
     start, end = interval(next((time for time in times if _is_span(time)), None))
     status = _status(node, end, written)
+    given = given or (node.get("moodCode") == "EVN" and status == "completed" and bool(start) and start == end)
     kind = "MedicationAdministration" if given else "MedicationStatement"
     if is_negated(node) and status != "entered-in-error":
         status = "not-done" if given else "not-taken"
@@ -183,7 +184,7 @@ def _dosage(node: Element, times: list[Element], anchors: Anchors) -> Resource:
                 "rateQuantity": quantity(rate),
             }
         ],
-        "route": anchors.concept(node.find("routeCode")),
+        "route": {"text": _route(node, anchors)},
         "timing": {"repeat": _repeat(times)},
         "asNeededCodeableConcept": next((item for item in needed if concept(item)), {}),
         "asNeededBoolean": node.find("precondition") is not None,
@@ -195,6 +196,10 @@ def _dosage(node: Element, times: list[Element], anchors: Anchors) -> Resource:
 def _sig(node: Element, anchors: Anchors) -> str:
     nested = [n for n in node.findall("entryRelationship/substanceAdministration") if code_of(n) == _SIG]
     return next(filter(None, (anchors.words(item.find("text")) for item in nested)), "")
+
+
+def _route(node: Element, anchors: Anchors) -> str:
+    return concept(anchors.concept(node.find("routeCode"))).lower().removesuffix(" route of administration")
 
 
 def _maximum(node: Element) -> list[Resource]:

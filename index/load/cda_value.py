@@ -20,6 +20,7 @@ class Anchors:
 
     def __init__(self, root: Element) -> None:
         self._by_id: dict[str, Element] = {}
+        self._words: dict[str, str] = {}
         for node in root.iter():
             if node.get("ID"):
                 self._by_id.setdefault(node.get("ID"), node)
@@ -30,7 +31,7 @@ class Anchors:
             return ""
         target = self._target(node)
         own = _inner(node)
-        told = _inner(target) if target is not None else ""
+        told = self._told(target) if target is not None else ""
         words = own if len(own) >= len(told) else told
         return words if len(words) <= MAX_WORDS else words[:MAX_WORDS].rsplit(" ", 1)[0] + " …"
 
@@ -39,6 +40,13 @@ class Anchors:
         target = self._target(node) if node is not None else None
         cell = target.find("td") if target is not None and target.tag == "tr" else None
         return _inner(cell) if cell is not None else self.words(node)
+
+    def _told(self, target: Element) -> str:
+        # Many entries may point at one large table.
+        key = str(target.get("ID"))
+        if key not in self._words:
+            self._words[key] = _inner(target)
+        return self._words[key]
 
     def _target(self, node: Element) -> Element | None:
         reference = node.find("reference")
@@ -49,7 +57,7 @@ class Anchors:
         if node is None:
             return {}
         codings = [
-            {"code": flat(item.get("code", "")), "display": flat(item.get("displayName", ""))}
+            {"code": _real(item.get("code", "")), "display": flat(item.get("displayName", ""))}
             for item in (node, *node.findall("translation"))
         ]
         original = self.words(node.find("originalText"))
@@ -139,6 +147,11 @@ def observed(node: Element, anchors: Anchors) -> Resource:
     coded = anchors.concept(value)
     words = concept(coded) or anchors.words(value)
     return {"valueString": words} if words else {}
+
+
+def _real(code: str) -> str:
+    """A code as it is, and nothing for one that only says that there is none."""
+    return "" if code in ("UNK", "NI", "NA", "OTH", "ASKU", "NAV") else flat(code)
 
 
 def _code(node: Element) -> str:

@@ -11,12 +11,12 @@ Element = Any
 
 MAX_XML_BYTES = 24 * 1024 * 1024
 _HL7 = ("{urn:hl7-org:v3}", "{urn:hl7-org:sdtc}")
-_ROOTS = ("ClinicalDocument", "section", "component", "entry")
+_ROOTS = ("ClinicalDocument", "section", "component")
 _XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
 
 
 def parse_cda(source: Source) -> Element:
-    """Parse a ClinicalDocument, or a lone section or entry of one.
+    """Parse a ClinicalDocument, or a lone section of one.
 
     Raises LoadError for what is no such XML, is truncated or too large, or has a DTD. libxml2 itself bounds
     depth (256) and the length of a text (10 MB).
@@ -48,10 +48,11 @@ def _parse(data: bytes) -> Element:
     from lxml import etree
 
     # With recover a truncated file would pass for whole, so it is only tried where nothing but a prefix is missing.
+    strict = _parser(recover=False)
     try:
-        return etree.fromstring(data, _parser(recover=False))
-    except etree.XMLSyntaxError as error:
-        if not _only_prefixes(error.error_log):
+        return etree.fromstring(data, strict)
+    except etree.XMLSyntaxError:
+        if not _only_prefixes(strict.error_log):
             raise
         parser = _parser(recover=True)
         root = etree.fromstring(data, parser)

@@ -15,7 +15,16 @@ Resource = dict[str, Any]
 MAX_DECIMAL_DIGITS = 40
 
 _ANNOTATION = re.compile(r"\{[^}]*\}")
-_UNIT_WORDS = {"mm[Hg]": "mmHg", "Cel": "°C", "[degF]": "°F", "[lb_av]": "lb", "[in_i]": "in", "[iU]": "IU"}
+_UNIT_WORDS = {
+    "mm[Hg]": "mmHg",
+    "Cel": "°C",
+    "[degF]": "°F",
+    "[lb_av]": "lb",
+    "[in_i]": "in",
+    "[in_us]": "in",
+    "[lb_us]": "lb",
+    "[iU]": "IU",
+}
 _PERIOD_UNITS = {"s": "second", "min": "minute", "h": "hour", "d": "day", "wk": "week", "mo": "month", "a": "year"}
 _TIMES = {1: "once", 2: "twice"}
 _DAILY = {"d": "daily", "wk": "weekly", "mo": "monthly", "a": "yearly"}
