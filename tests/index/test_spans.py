@@ -82,6 +82,7 @@ def test_labs_codes_sides_and_relatives():
     assert norms("K+ and HbA1c", "lab") == ["potassium", "HbA1c"]
     assert norms("CYP2C9*3", "lab") == ["cyp2c9*3"]
     assert norms("left knee, rodilla derecha", "laterality") == ["left", "right"]
+    assert norms("Her son took it; los riesgos son altos; su hijo no", "relative") == ["son", "son"]
     assert norms("Her mother took warfarin; su hermana no", "relative") == ["mother", "sister"]
 
 
