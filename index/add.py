@@ -165,11 +165,24 @@ def _files(root: Path, report: AddReport) -> Iterator[Path]:
     if root.is_file():
         yield root
         return
+    if not root.is_dir():
+        raise UsageError(f"{root}: expected a file or a folder, found neither (a pipe, a device or a socket)")
     inside = root.resolve()
     for path in sorted(root.rglob("*")):
         if any(part.startswith(".") for part in path.relative_to(root).parts) or path.is_dir():
             continue
-        if not path.resolve().is_relative_to(inside):
+        try:
+            str(path).encode()
+            target = path.resolve()
+        except UnicodeEncodeError:
+            report.failed.append(
+                (str(path).encode(errors="replace").decode(), "its name is not valid UTF-8; rename it")
+            )
+            continue
+        except (OSError, RuntimeError):
+            report.failed.append((str(path), "a link that leads nowhere or to itself"))
+            continue
+        if not target.is_relative_to(inside):
             report.failed.append((str(path), "link to a file outside the folder that is being added"))
         elif not path.is_file():
             report.failed.append((str(path), "not a regular file"))

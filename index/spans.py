@@ -25,7 +25,7 @@ class Span:
     norm: str
 
 
-_MONTHS = {
+MONTHS = {
     name: i
     for i, names in enumerate(
         (
@@ -38,7 +38,7 @@ _MONTHS = {
     )
     for name in names.split()
 }  # fmt: skip
-_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _DATE = re.compile(
     rf"""\b(?P<y1>(?:19|20)\d\d)-(?P<m1>\d\d)(?:-(?P<d1>\d\d))?\b
     | \b(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+|de\s+)?(?P<m2>{_MONTH})\.?,?\s+(?:de\s+|of\s+)?(?P<y2>(?:19|20)\d\d)\b
@@ -96,7 +96,8 @@ _LATERALITY = re.compile(r"\b(?:(?P<left>left|izquierd[ao])|(?P<right>right(?=[\
                          r"|hand|foot|lung|kidney|breast|shoulder|ankle|wrist|lower|upper|foot|chest|ventric|atri))|derech[ao])"
                          r"|(?P<both>bilateral(?:ly)?))\b", re.IGNORECASE)  # fmt: skip
 _RELATIVE = re.compile(
-    r"""\b(?:(?:(?:his|her|their|patient's|su|la|el)\s+)?(?P<who>mother|father|brother|sister|(?<=his[ ])son|(?<=her[ ])son|(?<=their[ ])son|(?<=the[ ])son|(?<='s[ ])son|sons|daughter|wife|husband|uncle|aunt
+    r"""\b(?:(?:(?:his|her|their|patient's|su|la|el)\s+)?(?P<who>mother|father|brother|sister|(?<=his[ ])son|(?<=her[ ])son|(?<=their[ ])son|(?<=the[ ])son
+    |(?<='s[ ])son|sons|daughter|wife|husband|uncle|aunt
     |grandmother|grandfather|cousin|parents?|siblings?|madre|padre|herman[oa]|hij[oa]|espos[oa]|t[ií][oa]|abuel[oa]|prim[oa])
     |(?P<family>family\s+history|antecedentes\s+familiares))\b""",
     re.VERBOSE | re.IGNORECASE,
@@ -168,7 +169,7 @@ def _unit(text: str) -> str:
 def _dates(text: str) -> Iterator[Span]:
     for m in _DATE.finditer(text):
         parts = {key[0]: value for key, value in m.groupdict().items() if value}
-        month = _MONTHS.get(parts.get("m", "").lower()) or int(parts.get("m") or 0)
+        month = MONTHS.get(parts.get("m", "").lower()) or int(parts.get("m") or 0)
         norm = parts["y"] + (f"-{month:02d}" if month else "") + (f"-{int(parts['d']):02d}" if parts.get("d") else "")
         yield Span(m.start(), m.end(), "date", norm)
 

@@ -27,7 +27,7 @@ FUNCTION_WORDS = frozenset(
 ASKING_WORDS = FUNCTION_WORDS | frozenset(
     tokenize(
         """
-    day daily día tell list show give get got last latest most recent recently newest value result results level levels
+    ever day daily día tell list show give get got last latest most recent recently newest value result results level levels
     current currently today now happened happen new último última últimos últimas reciente valor resultado
     resultados nivel niveles actual actualmente hoy dime muestra
     """

@@ -24,7 +24,7 @@ from ragq.pipeline.repeat import alike, from_cache, keep
 from ragq.pipeline.route import answer_from_tables
 from ragq.pipeline.sentences import Sentences, bearing_numbers, without_yes_or_no
 from ragq.pipeline.summary import summarise
-from ragq.pipeline.tables import Statement, TableAnswer, Tables
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence
 from ragq.pipeline.trace import Trace
 from ragq.tools.record import read_record
 
@@ -114,6 +114,9 @@ def _read(
     if table and table.for_model:
         draft.evidence = list(table.evidence)
     else:
+        if not question.mentions and not content(question.text):
+            draft.refusal = "the question holds no word to look up"
+            return
         known = tool_evidence(question, tables)
         draft.absent = unmentioned(question, tables)
         if draft.absent:
@@ -277,7 +280,7 @@ def _quote_best(question: Question, draft: Draft, lexicon: Lexicon, trace: Trace
         draft.refusal = "nothing in the evidence supports an answer"
         return
     best = max(near, key=lambda e: len(words & content(e.text)))
-    yield from _emit(draft, Sentence(" ".join(best.quote.split()), (draft.evidence.index(best) + 1,), "quote"), trace)
+    yield from _emit(draft, Sentence(as_sentence(best.quote), (draft.evidence.index(best) + 1,), "quote"), trace)
 
 
 def _tells(said: str, statement: Statement, lexicon: Lexicon) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal
 
 Intent = Literal[
     "interaction", "status", "stopped", "held", "started", "dose", "lab", "trend", "allergy", "safety",
-    "medications", "conditions", "when", "why",
+    "medications", "conditions", "when", "why", "highest", "lowest",
 ]  # fmt: skip
 
 _CUES: dict[Intent, str] = {
@@ -24,10 +24,17 @@ _CUES: dict[Intent, str] = {
     "medications": r"medication\w* medicine\w* meds drugs? medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
     "conditions": r"problem\w* diagnos\w+ condition\w* diagnostic\w+ problema\w* enfermedad\w* comorbid\w+",
     "trend": r"trend over\s+time evoluci\w+ tendencia history\s+of\s+results changes? changed values valores",
+    "highest": r"highest maximum max peak greatest mayor maxim[oa] alt[oa]",
+    "lowest": r"lowest minimum min nadir smallest menor minim[oa] baj[oa]",
     "when": r"when since cuando desde date fecha diagnosed onset",
     "why": r"why reason por\s+que motivo razon",
 }
 PATTERNS = {intent: re.compile(rf"\b(?:{'|'.join(cues.split(' '))})\b") for intent, cues in _CUES.items()}
+
+# Asking leave for a drug.
+MODAL = re.compile(
+    r"\b(?:can|could|may|might|should|safe|ok|okay|allowed|contraindicated|puede|podria|puedo|podemos|debe|deberia|segur[oa])\b"
+)
 
 # A question for yes or no begins so …
 POLAR = re.compile(

@@ -29,6 +29,13 @@ _SUPPORTS = {
     "hold": {"hold", "stop"},
     "error": {"error", "deny"},
 }
+# Giving leave: what a small model grants to whatever is asked.
+_LEAVE = re.compile(
+    r"\b(?:can|may|could)\s+(?:be\s+)?(?:safely\s+)?(?:start|tak|giv|us|hav|add|prescrib|receiv|continu|combin)\w*"
+    r"|\b(?:safe(?:ly)?|ok(?:ay)?|fine|allowed|permitted|recommended|appropriate|suitable)\b"
+    r"|\bpuede\w*\s+(?:tomar|iniciar|usar|recibir|dar)\w*|\b(?:segur[oa]|permitid[oa]|recomendad[oa])\b",
+    re.IGNORECASE,
+)
 _PAST = re.compile(
     r"\b(?:was|were|had|previous(?:ly)?|former(?:ly)?|past|history|until|before|used to|completed|switched"
     r"|era|fue|tom[oó]|antes|hasta|previ[ao]\w*|anterior\w*|complet[oóa]\w*|cambi\w+)\b",
@@ -120,6 +127,8 @@ class Gate:
         for mention in self._lexicon.find(sentence):
             if mention.kind == "condition" and not self._mentions(mention.name, cited):
                 return f"condition {sentence[mention.start : mention.end]!r} is not in the cited evidence"
+        if (leave := _LEAVE.search(sentence)) and not any(_LEAVE.search(self.evidence[n - 1].text) for n in cited):
+            return f"leave ({leave.group()!r}) is not given in the cited evidence"
         if name := self._strange_name(sentence, cited):
             return f"name {name!r} is not in the cited evidence"
         for reason in (self._turned(sentence, spans, cited), self._loosened(sentence, spans, cited)):

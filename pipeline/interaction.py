@@ -8,7 +8,7 @@ from ragq.index.lexicon import Lexicon
 from ragq.index.store import Cited
 from ragq.pipeline.evidence import from_row
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, shown, told
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, shown, told
 from ragq.tools.interactions import Pair, check
 
 
@@ -85,16 +85,19 @@ def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAns
     statements += [pair_statement(question, tables, p) for p in check(new, active, tables.interactions, tables.lexicon)]
     named = [e for d in new for e in tables.notes.naming(d)]
     for evidence in named[:2]:
-        text = " ".join(evidence.text.split())
-        statements.append(Statement(text if text[-1:] in ".!?" else f"{text}.", (evidence,)))
-    return TableAnswer("tool:safety", tuple(statements)) if statements else None
+        statements.append(Statement(as_sentence(evidence.text), (evidence,)))
+    if not statements:
+        text = say(question, "nothing_against", name=", ".join(new), others=", ".join(shown(d, tables) for d in active))
+        listed = tuple(medication_evidence(m, tables) for m in tables.record.active())
+        statements = [Statement(text, listed)]
+    return TableAnswer("tool:safety", tuple(statements))
 
 
 def is_about(cited: Cited, name: str, lexicon: Lexicon) -> bool:
-    """Whether an allergy line names the drug, its class, or (for a class asked) a drug of it."""
+    """Whether an allergy line names the drug, its class, a drug of the class asked, or one of the same main class."""
     named = {m.name for m in lexicon.find(cited.row.name)}
+    classes = lexicon.classes_of(name)
+    same_class = any(classes[:1] and classes[0] in lexicon.classes_of(n) for n in named)
     return (
-        name in named
-        or bool(named & set(lexicon.classes_of(name)))
-        or any(name in lexicon.classes_of(n) for n in named)
+        name in named or bool(named & set(classes)) or same_class or any(name in lexicon.classes_of(n) for n in named)
     )

@@ -26,6 +26,11 @@ class Notes:
         """Sentences that name a drug, class, lab or condition, latest document first."""
         return self._by_name.get(name, [])
 
+    def matching(self, pattern: re.Pattern[str]) -> list[Evidence]:
+        """Sentences in which a pattern is found, latest document first."""
+        found = [e for e in self._sentences if pattern.search(e.text)]
+        return sorted(found, key=lambda e: e.date or "", reverse=True)
+
     def has_word(self, word: str) -> bool:
         """Whether any of the documents holds a word, as BM25 tokens."""
         return set(tokenize(word)) <= self._words
@@ -35,21 +40,32 @@ class Notes:
         return {t for shard in self._shards for chunk in shard.chunks() for t in tokenize(chunk.indexed_text)}
 
     @cached_property
+    def _sentences(self) -> list[Evidence]:
+        return [
+            Evidence(
+                quote,
+                quote,
+                chunk.document,
+                chunk.shard,
+                "notes",
+                " > ".join(chunk.heading),
+                chunk.page,
+                1.0,
+                chunk.id,
+                chunk.date,
+            )
+            for shard in self._shards
+            for chunk in shard.chunks()
+            for start, end in sentences(chunk.text)
+            if (quote := chunk.text[start:end].strip())
+        ]
+
+    @cached_property
     def _by_name(self) -> dict[str, list[Evidence]]:
         found: dict[str, list[Evidence]] = {}
-        for shard in self._shards:
-            for chunk in shard.chunks():
-                for start, end in sentences(chunk.text):
-                    quote = chunk.text[start:end].strip()
-                    names = self._names(quote)
-                    if not names:
-                        continue
-                    evidence = Evidence(
-                        quote, quote, chunk.document, chunk.shard, "notes", " > ".join(chunk.heading), chunk.page, 1.0,
-                        chunk.id, chunk.date,
-                    )  # fmt: skip
-                    for name in names:
-                        found.setdefault(name, []).append(evidence)
+        for evidence in self._sentences:
+            for name in self._names(evidence.text):
+                found.setdefault(name, []).append(evidence)
         return {name: sorted(rows, key=lambda e: e.date or "", reverse=True) for name, rows in found.items()}
 
     def _names(self, text: str) -> set[str]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragq.index.lexicon import Lexicon, Mention
+from ragq.index.spans import MONTHS
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
-from ragq.pipeline.cues import GENERAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
+from ragq.pipeline.cues import GENERAL, MODAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
 
 Language = Literal["en", "es"]
 
@@ -54,6 +55,13 @@ class Question:
             else []
         )
 
+    def strangers(self) -> list[str]:
+        """Capitalised words inside the question that name no drug, lab, class, condition or month: people, mostly."""
+        known = [(m.start, m.end) for m in self.mentions]
+        found = re.finditer(r"(?<=[\w,] )[A-ZÁÉÍÓÚÑ][a-záéíóúñ]{3,}", self.text)
+        words = [m.group() for m in found if not any(a <= m.start() < b for a, b in known)]
+        return [w for w in words if fold(w) not in MONTHS and tokenize(w)[0] in self.residual]
+
     def named(self, *kinds: str) -> list[str]:
         """Canonical names mentioned, of the given kinds, in order, each once."""
         return list(dict.fromkeys(m.name for m in self.mentions if m.kind in kinds))
@@ -66,6 +74,9 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
     intents: set[Intent] = {intent for intent, pattern in PATTERNS.items() if pattern.search(folded)}
     if any(m.kind == "lab" for m in mentions):
         intents.add("lab")
+    if "safety" in intents and MODAL.search(folded):
+        # `can he take …`, `may I start …`: what is asked is whether, not what is taken or when it began.
+        intents -= {"status", "started", "dose", "when"}
     asks = bool(POLAR.match(folded)) or bool(intents & {"status", "stopped", "held"})
     treated = {m.start for m in mentions if m.kind in ("drug", "unknown-drug", "class")}
     told_apart = intents & {"dose", "when", "why", "started", "stopped", "held", "medications", "allergy"}

@@ -68,6 +68,16 @@ def _clinical_bonus(question: Question, tables: Tables) -> Bonus:
     general = question.is_general()
     dates = [s.norm for s in protected(question.text, tables.lexicon) if s.kind == "date"]
 
+    taken = {m.drug for m in tables.record.medications}
+
+    def of_another_drug(hit: Hit) -> bool:
+        """A page about a drug that neither the question nor the patient's record names."""
+        if not tables.patient_shard or not hit.chunk.shard.startswith("shared:") or not hit.chunk.heading:
+            return False
+        titled = {m.name for m in tables.lexicon.find(hit.chunk.heading[0]) if m.kind == "drug"}
+        classes = {c for t in titled for c in tables.lexicon.classes_of(t)}
+        return len(titled) == 1 and not (titled | classes) & (wanted | taken)
+
     def names(text: str) -> bool:
         return bool(wanted) and bool(wanted & {m.name for m in tables.lexicon.find(text)})
 
@@ -75,7 +85,7 @@ def _clinical_bonus(question: Question, tables: Tables) -> Bonus:
         own = not hit.chunk.shard.startswith("shared:")
         named = NAMED if names(text) else HEADED if names(" ".join(hit.chunk.heading)) else 0.0
         dated = any((hit.chunk.date or "").startswith(d) or d in text for d in dates)
-        if _METADATA.match(text):
+        if _METADATA.match(text) or of_another_drug(hit):
             return METADATA
         return OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated
 

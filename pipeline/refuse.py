@@ -44,7 +44,7 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
         return None
     wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
     missing = [name for name in wanted if not tables.notes.naming(name)]
-    missing += [a for a in question.acronyms() if not tables.notes.has_word(a)]
+    missing += [w for w in (*question.acronyms(), *question.strangers()) if not tables.notes.has_word(w)]
     if not missing:
         missing = [n for n in _results_asked_for(question) if not _has_result(n, tables)]
     return ", ".join(missing) or None

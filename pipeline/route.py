@@ -6,14 +6,16 @@ is not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from ragq.index.lexicon import Lexicon
 from ragq.index.spans import protected
 from ragq.index.store import Cited
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.interaction import interaction, is_about, safety
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, told
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, told
 from ragq.tools.record import Medication
 
 
@@ -23,8 +25,9 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     drugs, classes = question.named("drug", "unknown-drug"), question.named("class")
     asks = question.intents
     new_drug = "safety" in asks and "interaction" not in asks and not asks & MEDICATION_INTENTS
-    # Whatever else is in the question ("for the knee"), what speaks against a new drug is told.
-    if drugs and new_drug and (found := safety(question, tables, drugs)):
+    # Whatever else is in the question ("for the knee"), what speaks against a new drug is told, and the model, which
+    # would give leave for anything, is not asked.
+    if drugs and new_drug and not question.is_general() and (found := safety(question, tables, drugs)):
         return found
     if question.residual and not _told_by_lines(question, tables, drugs + classes):
         return None
@@ -44,11 +47,13 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
 def _told_by_lines(question: Question, tables: Tables, names: Sequence[str]) -> bool:
     """Whether the words left over (`at night`) stand in the active lines of the very drugs asked about."""
     lines = [m.cited.quote for n in names for m in tables.record.of(n) if m.is_active]
-    return (
-        bool(lines)
-        and "interaction" not in question.intents
-        and set(question.residual) <= set(tokenize(" ".join(lines)))
-    )
+    # A dose or a negation in the question is judged with the line, see `_polarity`.
+    left = {w for w in question.residual if not w[0].isdigit() and w not in _NEGATIONS}
+    return bool(lines) and "interaction" not in question.intents and left <= set(tokenize(" ".join(lines)))
+
+
+_EVER = re.compile(r"\b(?:has|have|was|were|been|ever|ha|fue)\b", re.IGNORECASE)
+_NEGATIONS = frozenset({"not", "no", "never", "nunca"})
 
 
 def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAnswer | None:
@@ -84,7 +89,7 @@ def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswe
     statements: list[Statement] = []
     for lab in labs:
         rows = tables.record.lab(lab, tables.lexicon)
-        rows = rows if question.intents & {"trend"} else rows[:1]
+        rows = rows if question.intents & {"trend"} else _extreme(question, rows) or rows[:1]
         statements += [Statement(told(c, question), (row(c, tables, "table:labs"),)) for c in rows]
         if not rows and len(labs) > 1:
             statements.append(Statement(say(question, "no_lab", name=lab), ()))
@@ -98,6 +103,18 @@ def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswe
     return TableAnswer("table:labs", tuple(statements))
 
 
+def _extreme(question: Question, rows: Sequence[Cited]) -> list[Cited]:
+    """The highest or lowest result where that is asked and every result is a number in one unit."""
+    if not question.intents & {"highest", "lowest"} or len({c.row.unit for c in rows}) != 1:
+        return []
+    try:
+        valued = [(float(c.row.value), c) for c in rows]
+    except (TypeError, ValueError):
+        return []
+    pick = max if "highest" in question.intents else min
+    return [pick(valued, key=lambda pair: pair[0])[1]]
+
+
 _TIMES = ("year", "month", "week", "day", "hour", "min")
 
 
@@ -108,6 +125,8 @@ def has_value(text: str, tables: Tables) -> bool:
 
 def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
     rows = [c for c in tables.record.allergies if c.row.status != "entered-in-error"]
+    if not rows and tables.patient_shard:
+        return _allergies_in_notes(tables)
     if not names:
         return _lines(question, "table:allergies", rows, tables) if rows else None
     found = [c for c in rows if any(is_about(c, name, tables.lexicon) for name in names)]
@@ -127,6 +146,15 @@ def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableA
     return TableAnswer(
         "table:allergies", (Statement(f"{text} {known}", tuple(row(c, tables, "table:allergies") for c in rows)),)
     )
+
+
+_ALLERGY = re.compile(r"\b(?:allerg|al[eé]rgi|anaphyla|anafil)\w*", re.IGNORECASE)
+
+
+def _allergies_in_notes(tables: Tables) -> TableAnswer | None:
+    """Without allergies in the structured record, every line of the notes that speaks of one, the latest first."""
+    rows = tables.notes.matching(_ALLERGY)[:4]
+    return TableAnswer("table:allergies", tuple(Statement(as_sentence(e.text), (e,)) for e in rows)) if rows else None
 
 
 def _medication(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
@@ -164,11 +192,27 @@ def _asked_for(question: Question, found: Sequence[Medication]) -> list[Medicati
 def _polarity(question: Question, found: Sequence[Medication]) -> str:
     """Yes or no to what is asked: stopped, held, or else taken now."""
     active = any(m.is_active for m in found)
+    held_before = "held" in question.intents and active and _EVER.search(question.text)
+    if _NEGATIONS & set(tokenize(question.text)) or held_before:
+        # Yes to a negative question says nothing plain, and a dose held for a day is in the notes only.
+        return "line"
+    if doses := _doses(question.text, found):
+        return "yes" if doses == "same" else "no"
     if "held" in question.intents:
         return "yes" if any(m.fact.status == "on-hold" for m in found) else "no"
     if "stopped" in question.intents:
         return "no" if active else "yes"
     return "yes" if active else "no"
+
+
+def _doses(text: str, found: Sequence[Medication]) -> str:
+    """Whether a dose in the question is that of an active line: `same`, `other`, or "" when it asks for none."""
+    lexicon = Lexicon()
+    asked = {s.norm for s in protected(text, lexicon) if s.kind == "number" and " " in s.norm}
+    if not asked:
+        return ""
+    given = {s.norm for m in found if m.is_active for s in protected(m.cited.quote, lexicon) if s.kind == "number"}
+    return "same" if asked <= given else "other"
 
 
 def _not_listed(question: Question, tables: Tables, name: str) -> Statement | None:
@@ -181,8 +225,14 @@ def _not_listed(question: Question, tables: Tables, name: str) -> Statement | No
         return None
     rows = tables.notes.naming(name)[:2]
     if rows:
-        said = " ".join(e.text if e.text[-1:] in ".!?" else f"{e.text}." for e in rows)
-        return Statement(say(question, "not_a_medication", name=name, said=" ".join(said.split())), tuple(rows))
+        said = " ".join(as_sentence(e.text) for e in rows)
+        text = say(question, "not_a_medication", name=name, said=said)
+        text = (
+            say(question, "no", line=text)
+            if question.polar and question.language == "en"
+            else text[:1].upper() + text[1:]
+        )
+        return Statement(text, tuple(rows))
     if question.polar and "status" in question.intents:
         return Statement(
             say(question, "not_taken", name=name), tuple(row(c, tables, "table:medications") for c in active)

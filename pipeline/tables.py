@@ -58,6 +58,8 @@ _WORDS = {
         "no": "No. {line}",
         "line": "{line}",
         "no_allergy": "The record lists no allergy to {name}.",
+        "nothing_against": "The monographs list no interaction of {name} with the active medications ({others}), and the "
+        "record lists no allergy to it; whether it suits the patient is not said.",
         "no_pair": "The monographs list no interaction between {first} and the other active medications ({others}).",
         "pair": "{first} and {second} ({severity}): {effect} Management: {management}",
         "not_listed": "The record does not list {name}.",
@@ -72,6 +74,8 @@ _WORDS = {
         "no": "No. {line}",
         "line": "{line}",
         "no_allergy": "No consta alergia a {name} en la historia.",
+        "nothing_against": "Las monografías no recogen ninguna interacción de {name} con la medicación activa ({others}) y no "
+        "consta alergia; si conviene al paciente no se dice.",
         "no_pair": "Las monografías no recogen ninguna interacción entre {first} y los demás fármacos activos ({others}).",
         "pair": "{first} y {second} ({severity}): {effect} Management: {management}",
         "not_listed": "En la historia no consta {name}.",
@@ -86,6 +90,12 @@ _WORDS = {
 def say(question: Question, key: str, **values: str) -> str:
     """A fixed phrase in the question's language."""
     return _WORDS[question.language][key].format(**values)
+
+
+def as_sentence(text: str) -> str:
+    """A line of a note as a sentence: on one line, without its bullet, with a full stop."""
+    text = re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", " ".join(text.split())).replace("**", "")
+    return text if text[-1:] in ".!?" else f"{text}."
 
 
 def row(cited: Cited, tables: Tables, origin: str) -> Evidence:

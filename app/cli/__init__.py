@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -54,6 +55,9 @@ def _root(
 def main() -> None:
     """Run the command line; an error becomes its message on stderr and its exit code."""
     os.umask(0o077)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # started with the stream closed
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     try:
         app()
     except RagqError as error:

@@ -141,7 +141,8 @@ def _order_groups(message: Message) -> Iterator[Message]:
 def _until(message: Message, position: int, names: tuple[str, ...]) -> Message:
     """Segments after a position, up to one of `names`."""
     found: Message = []
-    for segment in message[position + 1 :]:
+    for place in range(position + 1, len(message)):
+        segment = message[place]
         if segment.name in names:
             break
         found.append(segment)

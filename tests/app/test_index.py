@@ -171,3 +171,40 @@ def test_cache_warm_stats_and_clear(copied_home, ragq):
     assert json.loads(ragq(copied_home, "cache", "clear", "--patient", "42", "--json").stdout)["kv_states"] == 0
     assert json.loads(ragq(copied_home, "cache", "clear", "--patient", "1", "--json").stdout)["kv_states"] == 1
     assert ragq(copied_home, "cache", "warm", "--patient", "43", **small).returncode == 4
+
+
+def test_removing_a_linked_patient_leaves_the_other_whole(copied_home, ragq):
+    from ragq.index.store import shard_folder
+
+    first, second = (shard_folder(copied_home / "index", f"patient:{p}") for p in ("1", "42"))
+    import shutil
+
+    shutil.rmtree(first)
+    first.symlink_to(second)
+    ragq(copied_home, "index", "rm", "--patient", "1", "--yes")
+    assert not first.is_symlink()
+    assert (second / "shard.db").is_file()
+    assert ragq(copied_home, "ask", "INR?", "--patient", "42").returncode == 0
+
+
+def test_odd_names_and_links_fail_alone(empty_home, tmp_path, ragq):
+    import os
+
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    (folder / "good.md").write_text("# Visit\n\nNo bleeding.\n")
+    (folder / "self.md").symlink_to("self.md")
+    (folder / "gone.md").symlink_to("nowhere.md")
+    (folder / os.fsdecode(b"bad\xff.md")).write_text("text")
+    done = ragq(empty_home, "index", "add", str(folder), "--patient", "9")
+    assert done.returncode == 1
+    assert "self.md" in done.stderr
+    assert "not valid UTF-8" in done.stderr
+    assert '"good.md"' in ragq(empty_home, "index", "ls", "--patient", "9", "--json").stdout
+
+
+def test_a_pipe_is_no_document(empty_home, tmp_path, ragq):
+    import os
+
+    os.mkfifo(tmp_path / "pipe.md")
+    assert ragq(empty_home, "index", "add", str(tmp_path / "pipe.md"), "--patient", "9").returncode == 2

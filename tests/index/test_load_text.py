@@ -84,12 +84,12 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 def test_unknown_formats_are_named(tmp_path):
-    (tmp_path / "scan.docx").write_bytes(b"PK\x03\x04")
-    assert not supported(tmp_path / "scan.docx")
+    (tmp_path / "scan.rtf").write_bytes(b"PK\x03\x04")
+    assert not supported(tmp_path / "scan.rtf")
     assert supported(tmp_path / "NOTE.MD")
-    with pytest.raises(LoadError, match=r"\.docx is not read.*\.pdf") as caught:
-        load(tmp_path / "scan.docx", "scan.docx")
-    assert caught.value.path.endswith("scan.docx")
+    with pytest.raises(LoadError, match=r"\.rtf is not read.*\.pdf") as caught:
+        load(tmp_path / "scan.rtf", "scan.rtf")
+    assert caught.value.path.endswith("scan.rtf")
 
 
 NOTE = """---

@@ -42,7 +42,7 @@ def test_a_table_answers_word_for_word(rag, question, patient, expected):
         ("allergic to penicillin?", "No. Allergy to Penicillin: refuted"),
         ("¿Toma warfarina?", "No. Warfarin 3 mg oral tablet: suspendido el 2024-03-12"),
         ("Is she on rosuvastatin?", "No. The medication list does not hold rosuvastatin"),
-        ("Is she on rivaroxaban?", "rivaroxaban is not in the medication list; the notes say:"),
+        ("Is she on rivaroxaban?", "No. rivaroxaban is not in the medication list; the notes say:"),
         ("which anticoagulant does she take now?", "Apixaban 5 mg oral tablet: active"),
     ],
 )
@@ -208,3 +208,40 @@ def test_two_drugs_side_by_side_are_looked_up(rag):
     answer = rag.ask("apixaban + ibuprofen ok?", "42")
     assert "Apixaban and ibuprofen" in answer.text or "ibuprofen and apixaban" in answer.text.lower()
     assert "bleeding" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("Can I start ibuprofen 400 mg?", "Ibuprofen and apixaban (major)"),
+        ("may she take clarithromycin?", "Clarithromycin and apixaban"),
+        ("could she have digoxin", "igoxin"),
+        ("highest INR", "INR 5.6 on 2020-11-07"),
+        ("lowest eGFR", "eGFR 43"),
+        ("highest INR ever?", "INR 5.6"),
+    ],
+)
+def test_leave_and_extremes_come_from_the_tables(rag, question, says):
+    answer = rag.ask(question, "42")
+    assert says in answer.text
+    assert not any(s.name == "engine" for s in answer.trace)
+
+
+@pytest.mark.parametrize(
+    ("question", "patient", "starts"),
+    [
+        ("Is she on warfarin 3 mg?", "1", "No. Warfarin 5 mg"),
+        ("Is she on warfarin 5 mg?", "1", "Yes. Warfarin 5 mg"),
+        ("Is she not on warfarin?", "1", "Warfarin 5 mg"),
+        ("Is she on apixaban 2.5 mg?", "42", "No. Apixaban 5 mg"),
+    ],
+)
+def test_a_dose_or_a_negation_in_the_question_is_judged(rag, question, patient, starts):
+    assert rag.ask(question, patient).text.startswith(starts)
+
+
+@pytest.mark.parametrize("question", ["What did Harold Pembertone say about the harbour?", "???!!", "\U0001f600"])
+def test_strangers_and_questions_without_words_are_refused(rag, question):
+    answer = rag.ask(question, "42")
+    assert answer.refusal
+    assert not any(s.name == "engine" for s in answer.trace)

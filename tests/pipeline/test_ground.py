@@ -90,7 +90,14 @@ def test_marks():
 
 
 def test_a_line_of_another_drugs_page_does_not_give_its_dose():
-    page = Evidence("15-30 mg at night, up to 45 mg.", "", "monographs/metformin.md", "shared:default", "retrieve", "Metformin > Dosing")
+    page = Evidence(
+        "15-30 mg at night, up to 45 mg.",
+        "",
+        "monographs/metformin.md",
+        "shared:default",
+        "retrieve",
+        "Metformin > Dosing",
+    )
     gate = Gate([page], LEXICON, {})
     assert gate.check("The metformin dose is 15-30 mg at night.").supported
     assert not gate.check("The amiodarone dose is 15-30 mg at night.").supported
@@ -102,6 +109,23 @@ def test_names_alone_support_nothing():
 
 
 def test_the_patients_own_name_is_no_stranger():
-    gate = Gate([Evidence("Warfarin was stopped.", "", "d", "patient:1", "test")], LEXICON, {}, patient_name="Ada Tindall")
+    gate = Gate(
+        [Evidence("Warfarin was stopped.", "", "d", "patient:1", "test")], LEXICON, {}, patient_name="Ada Tindall"
+    )
     assert gate.check("Warfarin was stopped for Mrs Tindall.").supported
     assert not gate.check("Warfarin was stopped for Mrs Brown.").supported
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "You can start apixaban 5 mg.",
+        "Apixaban is safe to take.",
+        "The patient may take apixaban.",
+        "Puede tomar apixaban 5 mg.",
+    ],
+)
+def test_leave_is_not_the_models_to_give(sentence):
+    verdict = GATE.check(sentence)
+    assert not verdict.supported
+    assert "leave" in verdict.reason
