@@ -96,7 +96,8 @@ _LATERALITY = re.compile(r"\b(?:(?P<left>left|izquierd[ao])|(?P<right>right(?=[\
                          r"|hand|foot|lung|kidney|breast|shoulder|ankle|wrist|lower|upper|foot|chest|ventric|atri))|derech[ao])"
                          r"|(?P<both>bilateral(?:ly)?))\b", re.IGNORECASE)  # fmt: skip
 _RELATIVE = re.compile(
-    r"""\b(?:(?:(?:his|her|their|patient's|su|la|el)\s+)?(?P<who>mother|father|brother|sister|(?<=his[ ])son|(?<=her[ ])son|(?<=their[ ])son|(?<=the[ ])son
+    r"""\b(?:(?:(?:his|her|their|patient's|su|la|el)\s+)?(?P<who>mother|father|brother|sister
+    |(?<=his[ ])son|(?<=her[ ])son|(?<=their[ ])son|(?<=the[ ])son
     |(?<='s[ ])son|sons|daughter|wife|husband|uncle|aunt
     |grandmother|grandfather|cousin|parents?|siblings?|madre|padre|herman[oa]|hij[oa]|espos[oa]|t[ií][oa]|abuel[oa]|prim[oa])
     |(?P<family>family\s+history|antecedentes\s+familiares))\b""",
