@@ -50,7 +50,7 @@ def test_explain_tells_the_stages_on_stderr(copied_home, ragq):
 
 def test_a_small_model_is_asked_and_explained(copied_home, ragq):
     """The smallest model answers badly; what counts is that it runs and that nothing unsupported gets out."""
-    done = ragq(copied_home, "ask", "interaction with anticoagulant?", "--patient", "42", "--explain", "--json",
+    done = ragq(copied_home, "ask", "¿interacción con anticoagulante?", "--patient", "42", "--explain", "--json",
                 "--model", "smollm2-135m", "--max-tokens", "24")  # fmt: skip
     answer = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
