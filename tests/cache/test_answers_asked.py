@@ -9,7 +9,7 @@ import pytest
 from ragq import Ragq
 from ragq.pipeline import repeat
 
-READ = "interaction with anticoagulant?"
+READ = "¿interacción con anticoagulante?"
 
 
 @pytest.fixture
@@ -27,12 +27,12 @@ def test_ten_at_once_run_the_model_once_and_other_words_not_at_all(rag):
         t.join()
     assert sorted(a.cache["status"] for a in found) == ["hit"] * 9 + ["miss"]
     assert len({a.text for a in found}) == 1
-    alike = rag.ask("Is there an interaction with the anticoagulant?", "42")
+    alike = rag.ask("¿interacción con el anticoagulante?", "42")
     assert alike.cache["how"] == "alike"
     assert alike.cache["question"] == READ
-    assert alike.question == "Is there an interaction with the anticoagulant?"
+    assert alike.question == "¿interacción con el anticoagulante?"
     assert alike.text == found[0].text
-    assert rag.ask("Is there no interaction with the anticoagulant?", "42").cache["status"] == "miss"
+    assert rag.ask("¿ninguna interacción con el anticoagulante?", "42").cache["status"] == "miss"
     assert alike.reject()
     assert rag.ask(READ, "42").cache["status"] == "miss"
 
