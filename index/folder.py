@@ -23,11 +23,17 @@ def owners(index_dir: Path) -> list[str]:
     """Every shard below `index_dir`, shared ones first."""
     found = []
     for path in sorted(index_dir.glob("*s/*/shard.db")):
-        db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+        found.append(owner_of(path.parent) or f"damaged:{path.parent}")
+    return sorted(found, key=lambda o: (not o.startswith("shared:"), len(o), o))
+
+
+def owner_of(folder: Path) -> str | None:
+    """Whose shard lies in a folder, by its own database; None when that cannot be read."""
+    try:
+        db = sqlite3.connect(f"file:{quote(str(folder / 'shard.db'))}?mode=ro", uri=True)
         try:
-            found.append(str(db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0]))
-        except (sqlite3.DatabaseError, TypeError):
-            found.append(f"damaged:{path.parent}")
+            return str(db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0])
         finally:
             db.close()
-    return sorted(found, key=lambda o: (not o.startswith("shared:"), len(o), o))
+    except (sqlite3.DatabaseError, TypeError):
+        return None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 from ragq.errors import MissingError, RagqError, UsageError
+from ragq.index.folder import owner_of
 from ragq.index.lock import writing
 from ragq.index.segment import write
 from ragq.index.store import open_shard, shard_folder
@@ -45,7 +44,7 @@ def remove_shard(index_dir: Path, owner: str) -> tuple[int, int]:
         # What it points to may be another patient's: only the link goes.
         folder.unlink()
         return 0, 0
-    if (found := _owner_of(folder)) not in (None, owner):
+    if (found := owner_of(folder)) not in (None, owner):
         raise RagqError(
             f"{folder}: expected the shard of {owner}, found that of {found}; nothing was removed, move it back"
         )
@@ -57,18 +56,6 @@ def remove_shard(index_dir: Path, owner: str) -> tuple[int, int]:
     if folder.exists():
         raise RagqError(f"{folder}: could not be removed whole; check who owns it and run the command again")
     return documents, chunks
-
-
-def _owner_of(folder: Path) -> str | None:
-    """Whose shard lies in a folder; None when that cannot be read."""
-    try:
-        db = sqlite3.connect(f"file:{quote(str(folder / 'shard.db'))}?mode=ro", uri=True)
-        try:
-            return str(db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0])
-        finally:
-            db.close()
-    except (sqlite3.DatabaseError, TypeError):
-        return None
 
 
 def _held(index_dir: Path, owner: str) -> tuple[int, int]:

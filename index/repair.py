@@ -8,12 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragq.errors import MissingError, RagqError
+from ragq.errors import RagqError
 from ragq.index.lock import writing
 from ragq.index.salvage import copy, open_untrusted, read_meta
 from ragq.index.segment import write
 from ragq.index.store import open_shard, shard_folder
-from ragq.index.verify import Verification, check
+from ragq.index.verify import checked
 
 
 @dataclass(slots=True)
@@ -38,11 +38,11 @@ def repair(index_dir: Path, owner: str) -> Repaired:
     if not (folder / "shard.db").is_file():
         open_shard(index_dir, owner)  # raises the error that says how to add one
     with writing(index_dir, owner):
-        found = _checked(index_dir, owner)
+        found = checked(index_dir, owner)
         report.mended = found.problems
         if found.problems and not found.parts:
             report.lost = _rebuild(folder, owner)
-            found = _checked(index_dir, owner)
+            found = checked(index_dir, owner)
         for name in found.parts:
             shutil.rmtree(folder / name, ignore_errors=True)
         shard = open_shard(index_dir, owner)
@@ -66,24 +66,6 @@ def compact(index_dir: Path, owner: str) -> tuple[int, int]:
             return before, shard.stats()["bytes"]
         finally:
             shard.close()
-
-
-def _checked(index_dir: Path, owner: str) -> Verification:
-    report = Verification(owner)
-    try:
-        shard = open_shard(index_dir, owner)
-    except MissingError:
-        raise
-    except RagqError as error:
-        report.problems.append(str(error))
-        return report
-    try:
-        check(shard, report)
-    except sqlite3.DatabaseError as error:
-        report.problems.append(f"shard.db: {error}")
-    finally:
-        shard.close()
-    return report
 
 
 def _rebuild(folder: Path, owner: str) -> list[str]:

@@ -43,19 +43,25 @@ def verify(index_dir: Path, owner: str) -> Verification:
         report.problems.append("whose it is cannot be read; name it with --patient or --shared")
         return report
     with writing(index_dir, owner):
-        try:
-            shard = open_shard(index_dir, owner)
-        except MissingError:
-            raise
-        except RagqError as error:
-            report.problems.append(str(error))
-            return report
-        try:
-            check(shard, report)
-        except sqlite3.DatabaseError as error:
-            report.problems.append(f"shard.db: {error}")
-        finally:
-            shard.close()
+        return checked(index_dir, owner)
+
+
+def checked(index_dir: Path, owner: str) -> Verification:
+    """Open and check one shard; the caller holds `writing`. Raises MissingError when there is none."""
+    report = Verification(owner)
+    try:
+        shard = open_shard(index_dir, owner)
+    except MissingError:
+        raise
+    except RagqError as error:
+        report.problems.append(str(error))
+        return report
+    try:
+        check(shard, report)
+    except sqlite3.DatabaseError as error:
+        report.problems.append(f"shard.db: {error}")
+    finally:
+        shard.close()
     return report
 
 
