@@ -34,9 +34,12 @@ SHARED = (
 
 # What the person who runs the tests has set must not reach them.
 _GIVEN_HOME = os.environ.get("RAGQ_HOME")
-for _name in [n for n in os.environ if n.startswith("RAGQ_") and n not in ("RAGQ_SLOW", "RAGQ_HOME")]:
-    del os.environ[_name]
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+for _name in [n for n in os.environ if n.startswith(("RAGQ_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_"))]:
+    if _name not in ("RAGQ_SLOW", "RAGQ_HOME", "RAGQ_DATA"):
+        del os.environ[_name]
+for _name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+    os.environ.pop(_name, None)
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 Ragq = Callable[..., "subprocess.CompletedProcess[str]"]
 
