@@ -160,7 +160,9 @@ class LlamaEngine:
         ends = sorted({b for b in boundaries if 0 < b < len(tokens)} | {len(tokens)})
         common = _common_prefix(self._kv, tokens)
         kept = max((b for b in ends[:-1] if b <= common), default=0)
-        self.truncate(kept)
+        if not self.truncate(kept):
+            self.clear()
+            kept = 0
         start = kept
         for end in ends:
             for at in range(start, end, N_BATCH):
@@ -172,25 +174,44 @@ class LlamaEngine:
         """Whether the KV cache begins with `tokens`."""
         return self._kv[: len(tokens)] == list(tokens)
 
-    def truncate(self, n: int) -> None:
-        """Forget everything after the first `n` tokens of the KV cache."""
-        if n < len(self._kv):
-            if not self._api.llama_memory_seq_rm(self._memory, 0, n, -1):
-                # Recurrent models cannot cut a tail: start over.
-                self._api.llama_memory_clear(self._memory, False)
-                n = 0
-            del self._kv[n:]
+    @property
+    def n_past(self) -> int:
+        """Tokens in the KV cache; the next one gets this position."""
+        return len(self._kv)
 
-    def _decode(self, tokens: Sequence[int]) -> None:
+    def truncate(self, n: int) -> bool:
+        """Forget everything after the first `n` tokens of the KV cache. False, with the cache as it was, where the
+        model cannot: a recurrent state is cut by at most `n_rs_seq` tokens, a sliding window may have lost its start.
+        """
+        if n >= len(self._kv):
+            return True
+        if not self._api.llama_memory_seq_rm(self._memory, 0, n, -1):
+            return False
+        del self._kv[n:]
+        return True
+
+    def clear(self) -> None:
+        """Empty the KV cache."""
+        self._api.llama_memory_clear(self._memory, False)
+        self._kv.clear()
+
+    def decode_rows(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """Append `tokens` (at most N_BATCH) to the cache in one batch and return the logits after each of them:
+        a view of shape (len(tokens), n_vocab), valid until the next call. Raises ModelError when llama.cpp fails.
+        """
+        n = len(tokens)
+        self._decode(tokens, rows=True)
+        return np.ctypeslib.as_array(self._api.llama_get_logits(self._ctx), (n, self.n_vocab))
+
+    def _decode(self, tokens: Sequence[int], rows: bool = False) -> None:
         n, at = len(tokens), len(self._kv)
         self._batch_token[:n] = tokens
         self._batch_pos[:n] = np.arange(at, at + n)
-        self._batch_logits[:n] = 0
+        self._batch_logits[:n] = rows
         self._batch_logits[n - 1] = 1
         self._batch.n_tokens = n
         if code := self._api.llama_decode(self._ctx, self._batch):
-            self._api.llama_memory_clear(self._memory, False)
-            self._kv.clear()
+            self.clear()
             raise ModelError(f"{self.path}: llama_decode returned {code} at token {at}{_reason()}")
         self._kv.extend(tokens)
 
@@ -209,7 +230,8 @@ class LlamaEngine:
             self._decode(suffix[i : i + N_BATCH])
         row = self.logits()
         found = [float(row[c]) for c in candidates]
-        self.truncate(at)
+        if not self.truncate(at):
+            self.clear()
         return found
 
     def stream(
@@ -279,11 +301,10 @@ class LlamaEngine:
 
         The caller has verified length and checksum: llama.cpp aborts the process on a truncated state.
         """
-        self._api.llama_memory_clear(self._memory, False)
-        self._kv.clear()
+        self.clear()
         buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
         if self._api.llama_state_seq_set_data(self._ctx, buffer, len(state), 0) != len(state):
-            self._api.llama_memory_clear(self._memory, False)
+            self.clear()
             return False
         self._kv.extend(tokens)
         return True

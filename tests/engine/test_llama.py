@@ -87,6 +87,23 @@ def test_looking_at_candidates_leaves_the_cache_as_it_was(engine):
     assert engine.holds(tokens)
 
 
+def test_rows_of_a_batch_agree_with_single_steps_and_can_be_taken_back(engine):
+    tokens = engine.tokenize(FRANCE)
+    engine.clear()
+    engine.prefill(tokens)
+    greedy = [int(engine.logits().argmax())]
+    for _ in range(3):
+        greedy.append(int(engine.decode_rows(greedy[-1:])[0].argmax()))
+    assert engine.truncate(len(tokens))
+    rows = engine.decode_rows(greedy[:3])
+    assert rows.shape == (3, engine.n_vocab)
+    assert rows.argmax(axis=1).tolist() == greedy[1:]
+    assert engine.n_past == len(tokens) + 3
+    assert engine.truncate(len(tokens))
+    assert engine.holds(tokens)
+    assert engine.n_past == len(tokens)
+
+
 def test_a_cancelled_stream_leaves_a_usable_engine(engine):
     events = engine.stream(prompt(engine, "Tell a long story."), max_tokens=200)
     next(events)
