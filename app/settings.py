@@ -44,6 +44,7 @@ class Settings(BaseModel):
     threads: int | None = Field(None, ge=1, description="engine threads; default: the physical cores")
     cache: bool = Field(True, description="answer repeated questions from the answer cache")
     cache_mb: int = Field(2048, ge=0, description="disk budget of the prefix cache, in MB")
+    key_file: Path | None = Field(None, description="key that encrypts the caches; default: cache.key beside ragq.toml")
     hf_token: SecretStr | None = Field(None, description="token for gated models on the Hugging Face hub")
 
     @property
@@ -57,6 +58,11 @@ class Settings(BaseModel):
     @property
     def cache_dir(self) -> Path:
         return self.home / "cache"
+
+    @property
+    def key_path(self) -> Path:
+        """Where the key of the caches is looked for; the caches are encrypted when there is such a file."""
+        return self.key_file.expanduser() if self.key_file else config_file().with_name("cache.key")
 
     def redacted(self) -> dict[str, Any]:
         """The settings as plain JSON values, secrets shown as stars."""

@@ -30,6 +30,20 @@ if TYPE_CHECKING:
 _QUERY_FORM = {"minilm-l6": "minilm-l6-int8"}
 
 
+def _with_key(settings: Settings) -> tuple[Settings, bytes | None, str | None]:
+    """The settings, the key that seals the caches, and why there is none although one is set: then nothing is cached,
+    as it could only be kept in the clear.
+    """
+    from ragq.cache.key import read_key
+
+    if not settings.cache:
+        return settings, None, None
+    try:
+        return settings, read_key(settings.key_path), None
+    except UsageError as error:
+        return settings.model_copy(update={"cache": False}), None, str(error)
+
+
 class Ragq:
     """Opens models on first use and keeps them; `close` frees them. Safe to share between threads: each question
     opens its own shards, and the engine answers one question at a time.
@@ -37,7 +51,7 @@ class Ragq:
 
     def __init__(self, settings: Settings) -> None:
         quiet_hub()
-        self.settings = settings
+        self.settings, self.secret, self.key_trouble = _with_key(settings)
         self._lock = threading.RLock()
         self._engine: LlamaEngine | None = None
         self._embedders: dict[str, Embedder] = {}
