@@ -116,9 +116,13 @@ def _from_file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         if os.environ.get("RAGQ_CONFIG"):
             raise UsageError(f"RAGQ_CONFIG names {path}, which is not a file; unset it or create the file")
+        if path.exists():
+            raise UsageError(f"{path}: expected a file with settings, found something else; remove or rename it")
         return {}
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from None
 

@@ -29,7 +29,7 @@ _NEXT = {
 
 
 def ask(
-    question: str = typer.Argument(help="What you want to know, in English or Spanish."),
+    question: str = typer.Argument(help="What you want to know, in English or Spanish; `-` reads it from stdin."),
     patient: str | None = typer.Option(
         None, metavar="ID", help="Whose record to read; without it, the shared documents alone."
     ),
@@ -84,6 +84,7 @@ def ask(
         "shared": tuple(shared) if shared else None,
         "cache": False if no_cache else None,
     }
+    question = sys.stdin.read() if question == "-" else question
     with Ragq.open(home, **flags) as rag:
         answer, told = _stream(rag, question, patient, shown=not as_json and not no_stream, refresh=refresh)
     if as_json:

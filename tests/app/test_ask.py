@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 
 QUESTION = ("INR?", "--patient", "42")
 
@@ -33,6 +35,16 @@ def test_json_is_one_object_and_a_repeat_is_a_hit(copied_home, ragq):
     assert again["text"] == first["text"]
     off = json.loads(ragq(copied_home, "ask", *QUESTION, "--json", "--no-cache").stdout)
     assert off["cache"]["status"] == "off"
+
+
+def test_dash_reads_the_question_from_stdin(copied_home, ragq, environment):
+    command = [sys.executable, "-m", "ragq", "ask", "-", "--patient", "42"]
+    env = environment(copied_home)
+    piped = subprocess.run(command, env=env, input="INR?\n", capture_output=True, text=True, check=False, timeout=60)
+    assert piped.returncode == 0, piped.stderr
+    assert piped.stdout == ragq(copied_home, "ask", *QUESTION, "--no-cache").stdout
+    empty = subprocess.run(command, env=env, input="", capture_output=True, text=True, check=False, timeout=60)
+    assert empty.returncode == 2, empty.stdout
 
 
 def test_no_stream_prints_the_same(copied_home, ragq):
@@ -102,7 +114,6 @@ def test_usage_is_exit_2(clinic_home, ragq):
 
 
 def test_the_unexpected_is_one_line_and_exit_1(empty_home, ragq):
-    (empty_home / "ragq.toml").mkdir()
     (empty_home / "index").write_text("a file where a folder belongs")
     done = ragq(empty_home, "index", "add", __file__, "--shared", "--name", "x")
     assert done.returncode == 1

@@ -87,3 +87,10 @@ def test_an_unknown_key_is_exit_2(tmp_path, ragq):
     assert done.returncode == 2
     assert "topk" in done.stderr
     assert "ragq.toml" in done.stderr
+
+
+def test_a_folder_in_the_place_of_the_file_is_exit_2(tmp_path, ragq):
+    (tmp_path / "ragq.toml").mkdir()
+    done = ragq(tmp_path, "config", "show")
+    assert done.returncode == 2
+    assert str(tmp_path / "ragq.toml") in done.stderr

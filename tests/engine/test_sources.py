@@ -295,9 +295,11 @@ def ask_hub(
     """A pull in a process of its own: huggingface_hub reads its environment when it is imported."""
     endpoint = f"http://127.0.0.1:{hub.server_port}"
     arguments = json.dumps([call, str(tmp_path / "models"), len(WHOLE) if pin else None, pin, parts])
+    # A test that opened a Ragq in this process has left HF_HUB_OFFLINE behind, as settings.quiet_hub does.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     return subprocess.run(
         [sys.executable, "-c", HUB_CLIENT, arguments],
-        env={**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "hub"), "NO_PROXY": "127.0.0.1", **env},
+        env={**kept, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "hub"), "NO_PROXY": "127.0.0.1", **env},
         capture_output=True,
         text=True,
         check=False,
