@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from ragq.engine.generation import FinishReason, Generation
+from ragq.engine.grammar import Constraint, Vocabulary
 from ragq.engine.sampling import Sampler, Sampling
 from ragq.errors import DoesNotFitError, ModelError
 
@@ -68,6 +69,7 @@ class LlamaEngine:
         self._open_context(threads or len(os.sched_getaffinity(0)))
         self._pieces: dict[int, bytes] = {}
         self._kv: list[int] = []
+        self._vocabulary: Vocabulary | None = None
         self.load_ms = (time.perf_counter() - started) * 1e3
 
     def _open_context(self, threads: int) -> None:
@@ -116,6 +118,14 @@ class LlamaEngine:
             n = self._api.llama_token_to_piece(self._vocab, token, buffer, 256, 0, False)
             found = self._pieces[token] = buffer.raw[: max(n, 0)]
         return found
+
+    def vocabulary(self) -> Vocabulary:
+        """The bytes of every token, for grammars over this model; made once (about half a second)."""
+        if self._vocabulary is None:
+            ends = [t for t in range(self.n_vocab) if self._api.llama_vocab_is_eog(self._vocab, t)]
+            pieces = [self.piece(t) for t in range(self.n_vocab)]
+            self._vocabulary = Vocabulary(pieces, ends, self.tokenize)
+        return self._vocabulary
 
     def chat_frame(self) -> tuple[list[int], list[int], list[int]]:
         """Control tokens before the system text, between it and the user text, and before the answer.
@@ -242,10 +252,13 @@ class LlamaEngine:
         max_tokens: int = 256,
         sampling: Sampling | None = None,
         stop: Sequence[str] = (),
+        constraint: Constraint | None = None,
     ) -> Iterator[Piece | Generation]:
         """Yield a Piece per token, then the Generation. Closing the iterator cancels before the next token.
 
         `stop` strings end the answer and are not part of its text, though a piece may already have shown them.
+        Under a `constraint` only what its grammar allows is drawn, what it forces costs no step of its own, and an
+        answer that meets `max_tokens` is brought to an end that parses.
         """
         started = time.perf_counter()
         cached = self.prefill(tokens, boundaries)
@@ -257,22 +270,33 @@ class LlamaEngine:
         reason: FinishReason = "length"
         limit = min(max_tokens, self.n_ctx - len(tokens))
         while len(out) < limit:
-            token = sampler.draw(self.logits())
+            token = sampler.draw(self.logits(), constraint)
             if not out:
                 first = time.perf_counter()
             if self._api.llama_vocab_is_eog(self._vocab, token):
                 reason = "stop"
                 break
-            out.append(token)
-            data += self.piece(token)
-            text = data.decode("utf-8", errors="ignore")
-            yield Piece(token, text[shown:])
-            shown = len(text)
-            if any(s in text for s in stop):
+            step = [token] if constraint is None else [token, *constraint.forced()[: limit - len(out) - 1]]
+            for made in step:
+                out.append(made)
+                data += self.piece(made)
+                text = data.decode("utf-8", errors="ignore")
+                yield Piece(made, text[shown:])
+                shown = len(text)
+            if constraint is not None:
+                constraint.accept_all(step[1:])
+            if any(s in text for s in stop) or (constraint is not None and constraint.is_finished()):
                 reason = "stop"
                 break
             if len(out) < limit:
-                self._decode([token])
+                self._decode(step)
+        if constraint is not None and reason == "length":
+            for made in constraint.close(data):
+                out.append(made)
+                data += self.piece(made)
+                text = data.decode("utf-8", errors="ignore")
+                yield Piece(made, text[shown:])
+                shown = len(text)
         text = data.decode("utf-8", errors="replace")
         text = text[: min([text.find(s) for s in stop if s in text], default=len(text))]
         done = time.perf_counter()

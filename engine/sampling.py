@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from ragq.engine.grammar import Constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,20 @@ class Sampler:
         self.sampling = sampling
         self._rng = np.random.default_rng(sampling.seed)
 
-    def draw(self, logits: NDArray[np.float32]) -> int:
-        """Token id for `logits` of shape (n_vocab,)."""
+    def draw(self, logits: NDArray[np.float32], constraint: Constraint | None = None) -> int:
+        """Token id for `logits` of shape (n_vocab,); under a constraint one that it allows, and it goes on by it.
+
+        The likeliest token of all is tried before a mask of the whole vocabulary is made.
+        """
+        if constraint is None:
+            return self._draw(logits)
+        token = int(np.argmax(logits))
+        if self.sampling.temperature > 0 or not constraint.allows(token):
+            token = self._draw(np.where(constraint.mask(), logits, np.float32(-np.inf)))
+        constraint.accept(token)
+        return token
+
+    def _draw(self, logits: NDArray[np.float32]) -> int:
         s = self.sampling
         if s.temperature <= 0:
             return int(np.argmax(logits))
