@@ -20,6 +20,7 @@ class Ratio:
 
     name: str
     value: Callable[[Row], float | None]
+    more_is_better: bool = True
 
     def mean(self, rows: Sequence[Row]) -> float | None:
         """The mean, or None where no question counts."""

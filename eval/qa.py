@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +15,7 @@ from ragq.eval.gold import SHARED, Documents, Gold, read_shard
 from ragq.eval.score import Score, Target, score, targets
 from ragq.index.load import digest, supported
 from ragq.index.store import Shard, open_shard
-from ragq.pipeline.answer import Answer
+from ragq.pipeline.answer import Answer, Stage
 from ragq.pipeline.rag import Ragq
 
 Result = dict[str, Any]
@@ -106,11 +106,20 @@ def result(about: Result, answer: Answer, scored: Score) -> Result:
         "grounded": answer.grounded,
         **asdict(scored),
         "citations": [{"document": c.document, "shard": c.shard, "quote": c.quote} for c in answer.citations],
+        "sentences": [{"text": s.text, "verdict": s.verdict} for s in answer.sentences],
         "dropped": list(answer.dropped),
+        "model_text": _detail(stages, "engine", "text"),
+        "kept": _detail(stages, "compress", "kept") or [],
+        "left_out": _detail(stages, "compress", "left_out") or [],
+        "stages_ms": {s.name: s.ms for s in answer.trace},
         "ttft_ms": answer.timings["ttft_ms"],
         "total_ms": answer.timings["total_ms"],
     }
     return cast(Result, json.loads(json.dumps(made)))  # as it is read back, so that a continued run is the same
+
+
+def _detail(stages: Mapping[str, Stage], name: str, key: str) -> Any:  # noqa: ANN401 - whatever a stage told
+    return stages[name].detail.get(key) if name in stages else None
 
 
 def _number(row: Row, key: str) -> float | None:
@@ -149,7 +158,7 @@ RATIOS: tuple[Ratio, ...] = (
     Ratio("citation_hit", _hit),
     Ratio("abstention_precision", _right_refusal),
     Ratio("abstention_recall", _refusal_found),
-    Ratio("unsupported_answers", _values_out),
+    Ratio("unsupported_answers", _values_out, more_is_better=False),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,57 @@ def table(report: Report) -> str:
         rows = [
             [name, *(_shown(c, v[c]) if c in v else "-" for c in columns)] for name, v in report[f"by_{group}"].items()
         ]
-        parts.append(_aligned([[group, *(_short(c) for c in columns)], *rows]))
+        parts.append(_aligned([[group, *(short(c) for c in columns)], *rows]))
     return "\n\n".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A mean before and after, and the paired 95 % interval of after − before."""
+
+    name: str
+    before: float
+    after: float
+    low: float
+    high: float
+    more_is_better: bool
+
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
+    @property
+    def is_loss(self) -> bool:
+        """Worse, with an interval without 0."""
+        return self.high < 0 if self.more_is_better else self.low > 0
+
+
+def differences(left: Sequence[Row], right: Sequence[Row], ratios: Sequence[Ratio], seed: int) -> list[Difference]:
+    """What changed between two runs over the same questions in the same order."""
+    found = []
+    for ratio in ratios:
+        was, now = ratio.mean(left), ratio.mean(right)
+        bounds = ratio.difference(left, right, seed)
+        if was is not None and now is not None and bounds is not None:
+            found.append(Difference(ratio.name, was, now, *bounds, ratio.more_is_better))
+    return found
+
+
+def losses(before: Report, after: Report, ratios: Sequence[Ratio], seed: int) -> list[Difference]:
+    """The significant losses from `before` to `after`. Raises UsageError as `compare` does."""
+    left, right = _paired(before, after)
+    return [d for d in differences(left, right, ratios, seed) if d.is_loss]
+
+
+def _paired(before: Report, after: Report) -> tuple[list[Row], list[Row]]:
+    """The rows of the questions that both reports hold, in the order of `after`."""
+    if before["suite"] != after["suite"]:
+        raise UsageError(f"a report of suite {before['suite']} cannot be compared with one of {after['suite']}")
+    old = {row["id"]: row for row in before["questions"]}
+    both = [row for row in after["questions"] if row["id"] in old and old[row["id"]]["question"] == row["question"]]
+    if not both:
+        raise UsageError("the two reports share no question; ask the same ones with --ids, or the same --n and --seed")
+    return [old[row["id"]] for row in both], both
 
 
 def compare(before: Report, after: Report, ratios: Sequence[Ratio], seed: int) -> str:
@@ -95,30 +145,22 @@ def compare(before: Report, after: Report, ratios: Sequence[Ratio], seed: int) -
 
     `*` marks an interval without 0. Raises UsageError when the reports are of different suites or share no question.
     """
-    if before["suite"] != after["suite"]:
-        raise UsageError(f"a report of suite {before['suite']} cannot be compared with one of {after['suite']}")
-    old = {row["id"]: row for row in before["questions"]}
-    new = {row["id"]: row for row in after["questions"]}
-    ids = [i for i in new if i in old and old[i]["question"] == new[i]["question"]]
-    if not ids:
-        raise UsageError("the two reports share no question; ask the same ones with --ids, or the same --n and --seed")
-    left, right = [old[i] for i in ids], [new[i] for i in ids]
-    lines = [[f"{len(ids)} questions in both", "before", "after", "difference", "95 % interval", ""]]
-    for ratio in ratios:
-        was, now = ratio.mean(left), ratio.mean(right)
-        bounds = ratio.difference(left, right, seed)
-        if was is None or now is None or bounds is None:
-            continue
-        sure = "*" if bounds[0] > 0 or bounds[1] < 0 else ""
+    left, right = _paired(before, after)
+    lines = [[f"{len(right)} questions in both", "before", "after", "difference", "95 % interval", ""]]
+    for d in differences(left, right, ratios, seed):
+        sure = "*" if d.low > 0 or d.high < 0 else ""
         lines.append(
-            [ratio.name, f"{was:.3f}", f"{now:.3f}", f"{now - was:+.3f}", f"{bounds[0]:+.3f} to {bounds[1]:+.3f}", sure]
+            [d.name, f"{d.before:.3f}", f"{d.after:.3f}", f"{d.change:+.3f}", f"{d.low:+.3f} to {d.high:+.3f}", sure]
         )
     for key in ("ttft_p50_ms", "ttft_p95_ms", "total_p50_ms"):
         was, now = summarise(left, ()).get(key), summarise(right, ()).get(key)
         if was is not None and now is not None:
             lines.append([key, f"{was:.0f}", f"{now:.0f}", f"{now - was:+.0f}", "", ""])
-    changed = [i for i in ids if bool(old[i].get("facts_exact")) != bool(new[i].get("facts_exact"))]
-    turned = [f"{'gained' if new[i].get('facts_exact') else 'lost'}  {i}  {new[i]['question']}" for i in changed]
+    turned = [
+        f"{'gained' if now.get('facts_exact') else 'lost'}  {now['id']}  {now['question']}"
+        for was, now in zip(left, right, strict=True)
+        if bool(was.get("facts_exact")) != bool(now.get("facts_exact"))
+    ]
     return "\n".join([_aligned(lines), *(["", *turned] if turned else [])])
 
 
@@ -134,7 +176,8 @@ _SHORT = {
 }  # fmt: skip
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """A metric's name as the head of a narrow column."""
     return _SHORT.get(name, name.removesuffix("_ms").replace("_", " "))
 
 

@@ -1,4 +1,4 @@
-"""Suites: what `ragq eval SUITE` can run, and the run itself: resumable, with its progress told."""
+"""Suites: the run of `ragq eval qa`: resumable, with its progress told."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from ragq.eval.partial import Partial
 from ragq.index.load import digest
 from ragq.pipeline.rag import Ragq
 
-SUITES = ("qa",)
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -33,17 +31,15 @@ class Selection:
     seed: int = 0
 
 
-def run(suite: str, rag: Ragq, selection: Selection, command: str, out: Path | None = None) -> report.Report:
-    """Run a suite and return its report, which is also written to `out` when given.
+def run(rag: Ragq, selection: Selection, command: str, out: Path | None = None) -> report.Report:
+    """Ask the gold questions selected and return the report, which is also written to `out` when given.
 
     With `out`, results are kept beside it while the run lasts, and the same run continues after a kill.
-    Raises UsageError for an unknown suite, kind or id, MissingError without the models or the indexed clinic.
+    Raises UsageError for an unknown kind or id, MissingError without the models or the indexed clinic.
     """
-    if suite not in SUITES:
-        raise UsageError(f"unknown suite {suite!r}; known: {', '.join(SUITES)}")
     asked = qa.prepare(rag, _selected(selection))
     about = {
-        "suite": suite,
+        "suite": "qa",
         "settings": machine.shown_settings(rag.settings),
         "versions": machine.versions(rag.settings),
         "git": machine.git(),

@@ -25,7 +25,7 @@ app.add_typer(index.index, name="index")
 app.add_typer(models, name="models")
 app.add_typer(cache.cache, name="cache")
 app.add_typer(config.config, name="config")
-app.command("eval")(evaluate.evaluate)
+app.add_typer(evaluate.evaluation, name="eval")
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 

@@ -59,7 +59,7 @@ def test_every_command_has_help_an_example_and_a_documented_failure(path, comman
 
 def test_the_walk_finds_the_commands():
     paths = {path for path, _ in COMMANDS}
-    assert {"ragq ask", "ragq demo", "ragq eval", "ragq doctor", "ragq index add", "ragq index rm", "ragq models pull",
+    assert {"ragq ask", "ragq demo", "ragq eval qa", "ragq doctor", "ragq index add", "ragq index rm", "ragq models pull",
             "ragq cache warm", "ragq config show"} <= paths  # fmt: skip
 
 

@@ -32,7 +32,7 @@ class Killed(Ragq):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().ask(question, patient)
 selection = Selection(ids=tuple(sys.argv[3].split(",")))
-run("qa", Killed.open(sys.argv[1], cache=False), selection, "ragq eval qa", Path(sys.argv[2]))
+run(Killed.open(sys.argv[1], cache=False), selection, "ragq eval qa", Path(sys.argv[2]))
 """
 
 
@@ -54,7 +54,7 @@ def test_a_killed_run_continues_and_its_report_holds_every_question_once(gold_ho
     assert killed.returncode == -signal.SIGKILL
     assert len((tmp_path / "qa.json.partial.jsonl").read_text().splitlines()) == 2
     with Counting.open(gold_home, cache=False) as rag:
-        found = run("qa", rag, Selection(ids=IDS), "ragq eval qa", out)
+        found = run(rag, Selection(ids=IDS), "ragq eval qa", out)
         assert len(rag.asked) == 2
     assert json.loads(out.read_text()) == found
     assert list(tmp_path.iterdir()) == [out]
@@ -70,31 +70,28 @@ def test_a_killed_run_continues_and_its_report_holds_every_question_once(gold_ho
 def test_two_runs_give_the_same_answers_and_scores(gold_home: Path) -> None:
     def scores() -> list[dict[str, object]]:
         with Ragq.open(gold_home, cache=False) as rag:
-            rows = run("qa", rag, Selection(ids=IDS), "ragq eval qa")["questions"]
+            rows = run(rag, Selection(ids=IDS), "ragq eval qa")["questions"]
         return [{k: v for k, v in row.items() if not k.endswith("_ms")} for row in rows]
 
     assert scores() == scores()
 
 
 @pytest.mark.parametrize(
-    ("suite", "selection", "message"),
+    ("selection", "message"),
     [
-        ("qb", Selection(), "unknown suite 'qb'; known: qa"),
-        ("qa", Selection(kinds=("doses",)), "unknown question kind doses; known: allergy, dose"),
-        ("qa", Selection(ids=("q999",)), "unknown question id q999; known: q001 to q"),
-        ("qa", Selection(kinds=("dose",), ids=("q084",)), "no gold question has both"),
+        (Selection(kinds=("doses",)), "unknown question kind doses; known: allergy, dose"),
+        (Selection(ids=("q999",)), "unknown question id q999; known: q001 to q"),
+        (Selection(kinds=("dose",), ids=("q084",)), "no gold question has both"),
     ],
 )
-def test_what_is_not_known_is_refused_with_what_is(
-    gold_home: Path, suite: str, selection: Selection, message: str
-) -> None:
+def test_what_is_not_known_is_refused_with_what_is(gold_home: Path, selection: Selection, message: str) -> None:
     with Ragq.open(gold_home, cache=False) as rag, pytest.raises(UsageError, match=message):
-        run(suite, rag, selection, "")
+        run(rag, selection, "")
 
 
 def test_a_home_without_the_clinic_or_with_other_records_is_refused(gold_home: Path, tmp_path: Path) -> None:
     with Ragq.open(gold_home, cache=False) as rag, pytest.raises(MissingError, match="no patient:1; run `ragq demo`"):
-        run("qa", rag, Selection(ids=("q009",)), "")
+        run(rag, Selection(ids=("q009",)), "")
     changed = Path(shutil.copytree(gold_home, tmp_path / "home", symlinks=True))
     shard = open_shard(changed / "index", "patient:42")
     assert shard.remove("bundle.json")
@@ -103,7 +100,7 @@ def test_a_home_without_the_clinic_or_with_other_records_is_refused(gold_home: P
         Ragq.open(changed, cache=False) as rag,
         pytest.raises(MissingError, match="is not the sample clinic of this"),
     ):
-        run("qa", rag, Selection(ids=IDS), "")
+        run(rag, Selection(ids=IDS), "")
 
 
 def test_the_command_prints_a_table_and_compares_with_an_earlier_report(
@@ -115,6 +112,11 @@ def test_the_command_prints_a_table_and_compares_with_an_earlier_report(
     assert "qa: 3 questions" in first.stdout
     second = ragq(gold_home, "eval", "qa", "--ids", "q084", "--compare", str(out))
     assert "1 questions in both" in second.stdout
+    page = ragq(gold_home, "eval", "page", str(out), "--html", str(tmp_path / "a.html"))
+    assert page.returncode == 0, page.stderr
+    assert "q085 · " in (tmp_path / "a.html").read_text(encoding="utf-8")
+    same = ragq(gold_home, "eval", "regress", str(out), str(out))
+    assert same.returncode == 0, same.stderr
     unknown = ragq(gold_home, "eval", "speed")
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert "unknown suite 'speed'; known: qa" in unknown.stderr
+    assert "speed" in unknown.stderr
