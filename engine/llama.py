@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ragq.engine.generation import FinishReason, Generation
 from ragq.engine.grammar import Constraint, Vocabulary
 from ragq.engine.sampling import Sampler, Sampling
+from ragq.engine.speculative import Speculator
 from ragq.errors import DoesNotFitError, ModelError
 
 # Tokens whose logits are not wanted cost no output row, so the batch only bounds the compute buffer.
@@ -70,6 +71,7 @@ class LlamaEngine:
         self._pieces: dict[int, bytes] = {}
         self._kv: list[int] = []
         self._vocabulary: Vocabulary | None = None
+        self.speculator = Speculator()
         self.load_ms = (time.perf_counter() - started) * 1e3
 
     def _open_context(self, threads: int) -> None:
@@ -180,6 +182,17 @@ class LlamaEngine:
             start = max(start, end)
         return kept
 
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Bring the KV cache to exactly `tokens` from whatever it has in common with them; the logits after the last
+        one are at hand. Batches end anywhere: for drafts and scores, not for what must repeat bit by bit.
+        """
+        common = min(_common_prefix(self._kv, tokens), len(tokens) - 1)
+        if not self.truncate(common):
+            self.clear()
+            common = 0
+        for at in range(common, len(tokens), N_BATCH):
+            self._decode(tokens[at : at + N_BATCH])
+
     def holds(self, tokens: Sequence[int]) -> bool:
         """Whether the KV cache begins with `tokens`."""
         return self._kv[: len(tokens)] == list(tokens)
@@ -205,20 +218,21 @@ class LlamaEngine:
         self._api.llama_memory_clear(self._memory, False)
         self._kv.clear()
 
-    def decode_rows(self, tokens: Sequence[int]) -> NDArray[np.float32]:
-        """Append `tokens` (at most N_BATCH) to the cache in one batch and return the logits after each of them:
-        a view of shape (len(tokens), n_vocab), valid until the next call. Raises ModelError when llama.cpp fails.
+    def decode_rows(self, tokens: Sequence[int], rows: int | None = None) -> NDArray[np.float32]:
+        """Append `tokens` (at most N_BATCH) to the cache in one batch and return the logits after each of the last
+        `rows` of them (after each of all): a view of shape (rows, n_vocab), valid until the next call.
+        Raises ModelError when llama.cpp fails.
         """
-        n = len(tokens)
-        self._decode(tokens, rows=True)
-        return np.ctypeslib.as_array(self._api.llama_get_logits(self._ctx), (n, self.n_vocab))
+        wanted = len(tokens) if rows is None else rows
+        self._decode(tokens, wanted)
+        return np.ctypeslib.as_array(self._api.llama_get_logits(self._ctx), (wanted, self.n_vocab))
 
-    def _decode(self, tokens: Sequence[int], rows: bool = False) -> None:
+    def _decode(self, tokens: Sequence[int], rows: int = 1) -> None:
         n, at = len(tokens), len(self._kv)
         self._batch_token[:n] = tokens
         self._batch_pos[:n] = np.arange(at, at + n)
-        self._batch_logits[:n] = rows
-        self._batch_logits[n - 1] = 1
+        self._batch_logits[: n - rows] = 0
+        self._batch_logits[n - rows : n] = 1
         self._batch.n_tokens = n
         if code := self._api.llama_decode(self._ctx, self._batch):
             self.clear()
@@ -269,27 +283,25 @@ class LlamaEngine:
         data, shown = b"", 0
         reason: FinishReason = "length"
         limit = min(max_tokens, self.n_ctx - len(tokens))
-        while len(out) < limit:
-            token = sampler.draw(self.logits(), constraint)
+        for decided in self._decided(tokens, sampler, constraint, limit):
             if not out:
                 first = time.perf_counter()
-            if self._api.llama_vocab_is_eog(self._vocab, token):
-                reason = "stop"
-                break
-            step = [token] if constraint is None else [token, *constraint.forced()[: limit - len(out) - 1]]
-            for made in step:
+            for made in decided:
+                if self.is_end(made):
+                    reason = "stop"
+                    break
                 out.append(made)
                 data += self.piece(made)
                 text = data.decode("utf-8", errors="ignore")
                 yield Piece(made, text[shown:])
                 shown = len(text)
-            if constraint is not None:
-                constraint.accept_all(step[1:])
-            if any(s in text for s in stop) or (constraint is not None and constraint.is_finished()):
+                if any(s in text for s in stop):
+                    reason = "stop"
+                    break
+            if constraint is not None and constraint.is_finished():
                 reason = "stop"
+            if reason == "stop" or len(out) >= limit:
                 break
-            if len(out) < limit:
-                self._decode(step)
         if constraint is not None and reason == "length":
             for made in constraint.close(data):
                 out.append(made)
@@ -310,6 +322,29 @@ class LlamaEngine:
             ttft_ms=(first - started) * 1e3,
             decode_ms=(done - first) * 1e3,
         )
+
+    def _decided(
+        self, tokens: Sequence[int], sampler: Sampler, constraint: Constraint | None, limit: int
+    ) -> Iterator[list[int]]:
+        """The tokens after the prompt `tokens`, at most `limit`, as they are decided: one or several at a time."""
+        if limit < 1:
+            return
+        decided = [sampler.draw(self.logits(), constraint)]
+        if constraint is not None and not self.is_end(decided[0]):
+            forced = constraint.forced()[: limit - 1]
+            constraint.accept_all(forced)
+            decided += forced
+        yield decided
+        self.speculator.begin(tokens)
+        made, kept = len(decided), 0
+        while made < limit:
+            decided, kept = self.speculator.advance(self, sampler, constraint, decided[kept:], limit - made)
+            made += len(decided)
+            yield decided
+
+    def is_end(self, token: int) -> bool:
+        """Whether a token ends an answer."""
+        return bool(self._api.llama_vocab_is_eog(self._vocab, token))
 
     def save_state(self) -> tuple[list[int], bytes]:
         """Tokens in the KV cache and llama.cpp's serialised state of them."""
