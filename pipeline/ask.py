@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # A model that names more lines than this has not chosen.
 MAX_BEARING = 4
+# So many sentences from tables are told as a list.
+MIN_LIST = 3
 
 
 @dataclass(slots=True)
@@ -50,6 +52,14 @@ class Draft:
     absent: str | None = None
     bearing: Sequence[int] = ()
     cited: tuple[int, ...] = ()
+    is_list: bool = False
+    text: str = ""
+
+    def joint(self) -> str:
+        """What stands before the next sentence: a blank, or the bullet of a list item."""
+        if self.is_list:
+            return "\n- " if self.sentences else "- "
+        return " " if self.sentences else ""
 
 
 def fresh(
@@ -65,7 +75,10 @@ def fresh(
         note |= {"route": table.route if table else "read", "language": question.language, "intents": sorted(question.intents),
                  "mentions": [m.name for m in question.mentions]}  # fmt: skip
     yield StageEvent(trace.stages[-1])
-    if table and not table.for_model and table.refusal is None:
+    if table and table.refusal and table.absent:
+        draft.refusal, draft.absent = table.refusal, table.absent
+    elif table and not table.for_model and table.refusal is None:
+        draft.is_list = len(table.statements) >= MIN_LIST
         yield from _state(draft, table.statements, trace)
     else:
         if look and (found := alike(rag, key, text, lexicon, trace)):
@@ -240,7 +253,9 @@ def _emit(draft: Draft, sentence: Sentence, trace: Trace) -> Iterator[Event]:
     draft.cited = (*draft.cited, *new)
     numbers = [draft.cited.index(n) + 1 for n in sentence.citations]
     shown = replace(sentence, citations=tuple(numbers))
-    yield TokenEvent((" " if draft.sentences else "") + marked(shown))
+    text = draft.joint() + marked(shown)
+    draft.text += text
+    yield TokenEvent(text)
     draft.sentences.append(shown)
     for n in new:
         yield CitationEvent(_citation(draft.cited.index(n) + 1, draft.evidence[n - 1]))
@@ -304,7 +319,7 @@ def _finish(draft: Draft, question: Question, rag: Ragq, trace: Trace) -> Answer
     refusal = draft.refusal if not draft.sentences else None
     citations = tuple(_citation(i, draft.evidence[n - 1]) for i, n in enumerate(draft.cited, start=1))
     nearest = tuple(_citation(i, e) for i, e in enumerate(draft.evidence[:3], start=1)) if refusal else ()
-    text = " ".join(marked(s) for s in draft.sentences) if draft.sentences else refusal_text(question, draft.absent)
+    text = draft.text or refusal_text(question, draft.absent)
     timings = {"total_ms": round(trace.elapsed_ms(), 1), **draft.timings}
     timings.setdefault("ttft_ms", timings["total_ms"])
     return Answer(

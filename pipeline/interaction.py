@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragq.index.lexicon import Lexicon
-from ragq.index.store import Cited
 from ragq.pipeline.evidence import from_row
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, shown, told
+from ragq.tools.allergies import is_about
 from ragq.tools.interactions import Pair, check
 
 
@@ -91,13 +90,3 @@ def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAns
         listed = tuple(medication_evidence(m, tables) for m in tables.record.active())
         statements = [Statement(text, listed)]
     return TableAnswer("tool:safety", tuple(statements))
-
-
-def is_about(cited: Cited, name: str, lexicon: Lexicon) -> bool:
-    """Whether an allergy line names the drug, its class, a drug of the class asked, or one of the same main class."""
-    named = {m.name for m in lexicon.find(cited.row.name)}
-    classes = lexicon.classes_of(name)
-    same_class = any(classes[:1] and classes[0] in lexicon.classes_of(n) for n in named)
-    return (
-        name in named or bool(named & set(classes)) or same_class or any(name in lexicon.classes_of(n) for n in named)
-    )

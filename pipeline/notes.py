@@ -26,6 +26,15 @@ class Notes:
         """Sentences that name a drug, class, lab or condition, latest document first."""
         return self._by_name.get(name, [])
 
+    def drugs(self) -> dict[str, list[Evidence]]:
+        """Sentences of the notes by the drug that they name, latest document first."""
+        found: dict[str, list[Evidence]] = {}
+        for evidence in self._sentences:
+            for mention in self._lexicon.find(evidence.text):
+                if mention.kind in ("drug", "unknown-drug") and evidence not in found.setdefault(mention.name, []):
+                    found[mention.name].append(evidence)
+        return {name: sorted(rows, key=lambda e: e.date or "", reverse=True) for name, rows in found.items()}
+
     def matching(self, pattern: re.Pattern[str]) -> list[Evidence]:
         """Sentences in which a pattern is found, latest document first."""
         found = [e for e in self._sentences if pattern.search(e.text)]

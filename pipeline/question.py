@@ -16,7 +16,8 @@ Language = Literal["en", "es"]
 
 _SPANISH = frozenset(
     "el la los las una es son esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia "
-    "interaccion toma sigue medicacion ultimo ultima tratamiento suspendio se al y o no".split(" ")
+    "interaccion toma sigue medicacion ultimo ultima tratamiento suspendio se al y o no "
+    "edad anos aclaramiento creatinina filtrado evolucion".split(" ")
 )
 _ENGLISH = frozenset(
     "the is are was does do did has have he she what which when how of in on for with and or by any still patient dose allergy taking "

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ragq.pipeline.course import has_value
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import content
 from ragq.pipeline.question import Question
-from ragq.pipeline.route import has_value
 from ragq.pipeline.tables import Tables
 
 # Share of the question's content words that the evidence must hold together.

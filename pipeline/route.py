@@ -13,9 +13,12 @@ from ragq.index.lexicon import Lexicon
 from ragq.index.spans import protected
 from ragq.index.store import Cited
 from ragq.index.tokenizer import tokenize
-from ragq.pipeline.interaction import interaction, is_about, safety
+from ragq.pipeline.compute import computed
+from ragq.pipeline.course import labs, labs_in_time
+from ragq.pipeline.interaction import interaction, safety
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, told
+from ragq.tools.allergies import is_about
 from ragq.tools.record import Medication
 
 
@@ -29,6 +32,8 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     # would give leave for anything, is not asked.
     if drugs and new_drug and not question.is_general() and (found := safety(question, tables, drugs)):
         return found
+    if found := computed(question, tables) or labs_in_time(question, tables):
+        return found
     if question.residual and not _told_by_lines(question, tables, drugs + classes):
         return None
     if "interaction" in asks and named <= {"drug", "class", "condition"}:
@@ -36,7 +41,7 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     if "allergy" in asks and named <= {"drug", "class"}:
         return _allergy(question, tables, drugs + classes)
     if named == {"lab"} and not asks & {"why", "dose"}:
-        return _labs(question, tables, question.named("lab"))
+        return labs(question, tables, question.named("lab"))
     if named == {"condition"} and (not asks or asks & {"when", "conditions", "status"}):
         return _conditions(question, tables, question.named("condition"))
     if not named:
@@ -61,11 +66,15 @@ def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAn
     drugs, asks = question.named("drug", "unknown-drug"), question.intents
     if drugs and "condition" in named and "lab" not in named and not asks & MEDICATION_INTENTS:
         return safety(question, tables, drugs)
+    if "dose" in asks and asks & {"highest", "lowest"}:
+        return None
     if named <= {"drug", "class"} and (not asks or asks & MEDICATION_INTENTS):
         return _medication(question, tables, drugs + question.named("class"))
     return None
 
 
+# Drugs that only the notes name and that are told with the medication list.
+MAX_OTHERS = 6
 MEDICATION_INTENTS = frozenset({"status", "stopped", "held", "dose", "when", "why", "started", "medications"})
 
 
@@ -76,8 +85,8 @@ def _lines(question: Question, route: str, rows: Sequence[Cited], tables: Tables
 def _list(question: Question, tables: Tables) -> TableAnswer | None:
     """Everything active: medications or problems."""
     if "medications" in question.intents:
-        rows, route = [m.cited for m in tables.record.active()], "table:medications"
-    elif "conditions" in question.intents:
+        return _medications(question, tables)
+    if "conditions" in question.intents:
         left_out = ("entered-in-error", "refuted")
         rows, route = [c for c in tables.record.conditions if c.row.status not in left_out], "table:conditions"
     else:
@@ -85,42 +94,26 @@ def _list(question: Question, tables: Tables) -> TableAnswer | None:
     return _lines(question, route, rows, tables) if rows else None
 
 
-def _labs(question: Question, tables: Tables, labs: Sequence[str]) -> TableAnswer | None:
-    statements: list[Statement] = []
-    for lab in labs:
-        rows = tables.record.lab(lab, tables.lexicon)
-        rows = rows if question.intents & {"trend"} else _extreme(question, rows) or rows[:1]
-        statements += [Statement(told(c, question), (row(c, tables, "table:labs"),)) for c in rows]
-        if not rows and len(labs) > 1:
-            statements.append(Statement(say(question, "no_lab", name=lab), ()))
-    if not any(s.evidence for s in statements) and any(
-        has_value(e.text, tables) for lab in labs for e in tables.notes.naming(lab)
-    ):
+def _medications(question: Question, tables: Tables) -> TableAnswer | None:
+    """The active medications, and that the notes name others, if they do."""
+    rows = [m.cited for m in tables.record.active()]
+    if not rows:
         return None
-    if not any(s.evidence for s in statements):
-        # Vital signs and results often stand only in the notes: let retrieval look before refusing.
-        return TableAnswer("table:labs", refusal=say(question, "no_lab", name=", ".join(labs)))
-    return TableAnswer("table:labs", tuple(statements))
+    listed = _lines(question, "table:medications", rows, tables)
+    known = {m.drug for m in tables.record.medications}
+    others = {name: found for name, found in tables.notes.drugs().items() if name not in known}
+    if not others:
+        return listed
+    latest = sorted(others, key=lambda name: others[name][0].date or "", reverse=True)[:MAX_OTHERS]
+    evidence = tuple(dict.fromkeys(others[name][0] for name in latest))
+    names = [_as_written(name, others[name][0].text, tables) for name in latest]
+    text = say(question, "others_in_notes", names=", ".join(names))
+    return TableAnswer(listed.route, (*listed.statements, Statement(text, evidence)))
 
 
-def _extreme(question: Question, rows: Sequence[Cited]) -> list[Cited]:
-    """The highest or lowest result where that is asked and every result is a number in one unit."""
-    if not question.intents & {"highest", "lowest"} or len({c.row.unit for c in rows}) != 1:
-        return []
-    try:
-        valued = [(float(c.row.value), c) for c in rows]
-    except (TypeError, ValueError):
-        return []
-    pick = max if "highest" in question.intents else min
-    return [pick(valued, key=lambda pair: pair[0])[1]]
-
-
-_TIMES = ("year", "month", "week", "day", "hour", "min")
-
-
-def has_value(text: str, tables: Tables) -> bool:
-    """Whether a sentence holds a number that can be a result: not a date, a frequency or a length of time."""
-    return any(s.kind == "number" and not s.norm.endswith(_TIMES) for s in protected(text, tables.lexicon))
+def _as_written(name: str, text: str, tables: Tables) -> str:
+    """The drug's name as a sentence has it."""
+    return next((text[m.start : m.end].lower() for m in tables.lexicon.find(text) if m.name == name), name)
 
 
 def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:

@@ -28,6 +28,7 @@ class Statement:
 class TableAnswer:
     """`statements` answer the question, or `refusal` says that the record does not. With `for_model`, the model
     words the answer in the question's language from `evidence`, and a statement is added for whatever it leaves out.
+    With `absent`, the inputs that a calculation lacks, the refusal stands and nothing is read.
     """
 
     route: str
@@ -35,6 +36,7 @@ class TableAnswer:
     evidence: tuple[Evidence, ...] = ()
     refusal: str | None = None
     for_model: bool = False
+    absent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ _WORDS = {
         "not_a_medication": "{name} is not in the medication list; the notes say: {said}",
         "no_lab": "The record holds no {name} result.",
         "none": "none",
+        "rose": "{name} rose from {first} on {start} to {last} on {end} (lowest {low}, highest {high}).",
+        "fell": "{name} fell from {first} on {start} to {last} on {end} (lowest {low}, highest {high}).",
+        "same": "{name} was {first} on {start} and {last} on {end} (lowest {low}, highest {high}).",
+        "none_that_day": "The record holds no {name} result of {day}; the last before it: {line}",
+        "others_in_notes": "Beside this list, the notes name {names}; whether that is taken has to be read there.",
     },
     "es": {
         "no_class": "No consta ningún {name} activo en la historia.",
@@ -81,6 +88,11 @@ _WORDS = {
         "not_a_medication": "No: {name} no está en la lista de medicación; las notas dicen: {said}",
         "no_lab": "En la historia no consta ningún resultado de {name}.",
         "none": "ninguno",
+        "rose": "{name} subió de {first} el {start} a {last} el {end} (mínimo {low}, máximo {high}).",
+        "fell": "{name} bajó de {first} el {start} a {last} el {end} (mínimo {low}, máximo {high}).",
+        "same": "{name}: {first} el {start} y {last} el {end} (mínimo {low}, máximo {high}).",
+        "none_that_day": "No consta ningún resultado de {name} del {day}; el último anterior: {line}",
+        "others_in_notes": "Además de esta lista, las notas nombran {names}; si se toma hay que leerlo allí.",
     },
 }
 

@@ -30,13 +30,16 @@ class Medication:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A patient's facts by kind, each in the record's order (latest first where they carry a date)."""
+    """A patient's facts by kind, each in the record's order (latest first where they carry a date); `person` is the
+    line with sex and birth, where the record has one.
+    """
 
     name: str
     medications: tuple[Medication, ...]
     allergies: tuple[Cited, ...]
     conditions: tuple[Cited, ...]
     labs: tuple[Cited, ...]
+    person: Cited | None = None
 
     def active(self) -> list[Medication]:
         """Medications whose status is active."""
@@ -67,13 +70,14 @@ def read_record(facts: Sequence[Cited], lexicon: Lexicon) -> Record:
         k: tuple(c for c in unique if c.row.kind == k)
         for k in ("medication", "allergy", "condition", "lab", "observation")
     }
-    names = [c.row.name for c in unique if c.row.kind == "demographic"]
+    people = [c for c in unique if c.row.kind == "demographic"]
     return Record(
-        names[0] if names else "",
+        people[0].row.name if people else "",
         tuple(_medication(c, lexicon) for c in by_kind["medication"]),
         by_kind["allergy"],
         by_kind["condition"],
         by_kind["lab"] + by_kind["observation"],
+        people[0] if people else None,
     )
 
 

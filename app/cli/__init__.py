@@ -10,6 +10,7 @@ from typing import NoReturn
 import typer
 from ragq.cli import ask, bench, cache, config, demo, doctor, evaluate, index
 from ragq.cli.models import models
+from ragq.cli.tools import tools
 from ragq.errors import RagqError
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app.command("demo")(demo.demo)
 app.add_typer(index.index, name="index")
 app.add_typer(models, name="models")
 app.add_typer(cache.cache, name="cache")
+app.add_typer(tools, name="tools")
 app.add_typer(config.config, name="config")
 app.add_typer(evaluate.evaluation, name="eval")
 app.command("bench")(bench.bench)

@@ -56,6 +56,46 @@ def test_a_stopped_drug_is_not_listed_as_active(rag):
     assert "Warfarin" not in text
 
 
+def test_a_list_has_one_item_a_line_and_says_that_the_notes_name_more(rag):
+    lines = rag.ask("medications", "42").text.splitlines()
+    assert len(lines) == 8
+    assert all(line.startswith("- ") for line in lines)
+    assert lines[-1].startswith("- Beside this list, the notes name ibuprofen")
+
+
+@pytest.mark.parametrize(
+    ("question", "holds"),
+    [
+        ("creatinine clearance?", "Creatinine clearance (Cockcroft-Gault) "),
+        ("CHA2DS2-VASc?", "CHA2DS2-VASc 5: hypertension 1, age 75 or over 2, diabetes 1, female 1."),
+        ("how old is she?", " years old on "),
+        ("¿Qué edad tiene?", " años el "),
+        ("eGFR trend since 2017", "eGFR fell from 68 mL/min/1.73 m2 on 2017-04-04 to 43 mL/min/1.73 m2 on 2026-09-08"),
+        ("Highest INR ever recorded?", "INR 5.6 on 2020-11-07"),
+        ("INR on the day apixaban was started", "INR 1.8 on 2024-03-15"),
+        (
+            "INR on the day amiodarone was started",
+            "no INR result of 2025-11-18; the last before it: INR 1.8 on 2024-03-15",
+        ),
+        ("INR in 2023", "INR 4.7 on 2023-09-19"),
+    ],
+)
+def test_what_a_table_or_a_calculator_knows_needs_no_model(rag, question, holds):
+    answer = rag.ask(question, "42")
+    assert holds in answer.text
+    assert answer.grounded
+    assert "engine" not in {stage.name for stage in answer.trace}
+    assert any(c.document == "bundle.json" for c in answer.citations)
+
+
+@pytest.mark.parametrize(("question", "missing"), [("BMI?", "height"), ("corrected calcium?", "albumin")])
+def test_what_a_calculator_lacks_is_named(rag, question, missing):
+    answer = rag.ask(question, "42")
+    assert answer.refusal
+    assert missing in answer.text
+    assert "engine" not in {stage.name for stage in answer.trace}
+
+
 @pytest.mark.parametrize(
     "question", ["potassium?", "¿potasio?", "sertraline dose?", "digoxin level?", "TPMT activity?"]
 )

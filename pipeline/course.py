@@ -1,0 +1,175 @@
+"""Course: results of laboratory values and vital signs: the latest, the extreme, those of a period or round a drug's start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from ragq.index.spans import protected
+from ragq.index.store import Cited
+from ragq.index.tokenizer import fold, tokenize
+from ragq.pipeline.question import Question
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, told
+from ragq.tools.labs import extreme, numeric, shown
+from ragq.tools.record import Medication
+from ragq.tools.result import ToolError
+
+ROUTE = "table:labs"
+# Words of time that a question about results may add.
+_TIME_WORDS = frozenset(
+    tokenize(
+        "recorded recording record all every each between until till before after during since from day date time start starting"
+        " began course year years month months tests measured registrado registrada todos todas entre hasta antes despues durante"
+        " desde dia fecha curso ano anos mes meses inicio empezo comenzo"
+    )
+)
+_BEFORE = re.compile(r"\b(?:before|prior|antes)\b")
+_AFTER = re.compile(r"\b(?:since|after|following|from|desde|tras|despues)\b")
+# From this many results on, the first line says where they went.
+MIN_COURSE = 3
+_TIMES = ("year", "month", "week", "day", "hour", "min")
+
+
+def labs_in_time(question: Question, tables: Tables) -> TableAnswer | None:
+    """Results of one lab in a period, at a drug's start or ever, when nothing else is asked."""
+    names, drugs = question.named("lab"), question.named("drug")
+    kinds = {m.kind for m in question.mentions}
+    if (
+        len(names) != 1
+        or len(drugs) > 1
+        or not kinds <= {"lab", "drug"}
+        or question.intents & {"why", "dose", "stopped"}
+    ):
+        return None
+    dates = [s for s in protected(question.text, tables.lexicon) if s.kind == "date"]
+    dated = {t for s in dates for t in tokenize(question.text[s.start : s.end])}
+    if [w for w in question.residual if w not in dated and w not in _TIME_WORDS]:
+        return None
+    rows = tables.record.lab(names[0], tables.lexicon)
+    if not rows:
+        return None
+    if drugs:
+        return _round_start(question, tables, rows, drugs[0], names[0])
+    if not dates and not question.residual:
+        return None
+    rows = _period(question.text, [s.norm for s in dates], rows)
+    return labs_of(question, tables, rows, whole=bool(dates)) if rows else None
+
+
+def labs(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    """The results asked for of each lab; None when only the notes hold a value."""
+    statements: list[Statement] = []
+    for lab in names:
+        rows = tables.record.lab(lab, tables.lexicon)
+        found = labs_of(question, tables, rows).statements
+        statements += found
+        if not found and len(names) > 1:
+            statements.append(Statement(say(question, "no_lab", name=lab), ()))
+    if not any(s.evidence for s in statements) and any(
+        has_value(e.text, tables) for lab in names for e in tables.notes.naming(lab)
+    ):
+        return None
+    if not any(s.evidence for s in statements):
+        # Vital signs and results often stand only in the notes: let retrieval look before refusing.
+        return TableAnswer(ROUTE, refusal=say(question, "no_lab", name=", ".join(names)))
+    return TableAnswer(ROUTE, tuple(statements))
+
+
+def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bool = False) -> TableAnswer:
+    """Of the rows, newest first: the extreme one where that is asked, all with `whole` or where the course is asked,
+    else the latest.
+    """
+    every = whole or "trend" in question.intents or bool(_AFTER.search(fold(question.text)))
+    chosen = _extreme(question, rows) or (list(rows) if every else rows[:1])
+    statements = [Statement(told(c, question), (row(c, tables, ROUTE),)) for c in chosen]
+    if len(chosen) >= MIN_COURSE and (course := _course(question, tables, chosen)):
+        statements.insert(0, course)
+    return TableAnswer(ROUTE, tuple(statements))
+
+
+def has_value(text: str, tables: Tables) -> bool:
+    """Whether a sentence holds a number that can be a result: not a date, a frequency or a length of time."""
+    return any(s.kind == "number" and not s.norm.endswith(_TIMES) for s in protected(text, tables.lexicon))
+
+
+def _extreme(question: Question, rows: Sequence[Cited]) -> list[Cited]:
+    """The highest or lowest result where that is asked and every result is a number."""
+    if not question.intents & {"highest", "lowest"} or not rows:
+        return []
+    which: Literal["highest", "lowest"] = "highest" if "highest" in question.intents else "lowest"
+    try:
+        pairs = numeric(rows, None, rows[0].row.name)
+    except ToolError:
+        return []
+    return [extreme(pairs, which)[1]] if len(pairs) == len(rows) else []
+
+
+def _course(question: Question, tables: Tables, rows: Sequence[Cited]) -> Statement | None:
+    """From the first result to the last, and the extremes between them."""
+    try:
+        pairs = numeric(rows, None, rows[0].row.name)
+    except ToolError:
+        return None
+    if len(pairs) != len(rows) or any(not p.date for p, _ in pairs):
+        return None
+    pairs.sort(key=lambda pair: pair[0].date or "")
+    ends = (pairs[0], pairs[-1], extreme(pairs, "lowest"), extreme(pairs, "highest"))
+    first, last, low, high = (p for p, _ in ends)
+    key = "rose" if last.value > first.value else "fell" if last.value < first.value else "same"
+    text = say(
+        question, key, name=rows[0].row.name, first=first.recorded, start=first.date or "", last=last.recorded,
+        end=last.date or "", low=shown(low.value), high=shown(high.value),
+    )  # fmt: skip
+    return Statement(text, tuple(dict.fromkeys(row(c, tables, ROUTE) for _, c in ends)))
+
+
+def _period(text: str, dates: Sequence[str], rows: Sequence[Cited]) -> list[Cited]:
+    """The rows of the period that the question names; all of them when it names none."""
+    if not dates:
+        return list(rows)
+    folded = fold(text)
+    kept = [c for c in rows if c.row.since]
+    if len(dates) > 1:
+        low, high = min(dates), max(dates)
+        return [c for c in kept if c.row.since[: len(low)] >= low and c.row.since[: len(high)] <= high]
+    day = dates[0]
+    if _BEFORE.search(folded):
+        return [c for c in kept if c.row.since[: len(day)] < day]
+    if _AFTER.search(folded):
+        return [c for c in kept if c.row.since[: len(day)] >= day]
+    return [c for c in kept if c.row.since.startswith(day)]
+
+
+def _round_start(question: Question, tables: Tables, rows: Sequence[Cited], drug: str, lab: str) -> TableAnswer | None:
+    """Results on the day a drug was started, since then, or the last before."""
+    started = [m for m in tables.record.of(drug) if m.fact.since]
+    folded = fold(question.text)
+    since, before = _AFTER.search(folded), _BEFORE.search(folded)
+    if not started or not (question.intents & {"started", "when"} or since or before):
+        return None
+    first = min(started, key=lambda m: m.fact.since or "")
+    begun = first.fact.since or ""
+    medication = medication_evidence(first, tables)
+    dated = [c for c in rows if c.row.since]
+    if since and "started" not in question.intents:
+        return _with(labs_of(question, tables, [c for c in dated if c.row.since >= begun]), first, question, tables)
+    if before:
+        return _with(labs_of(question, tables, [c for c in dated if c.row.since < begun]), first, question, tables)
+    same = [c for c in dated if c.row.since == begun]
+    if same:
+        found = tuple(Statement(told(c, question), (row(c, tables, ROUTE),)) for c in same)
+        return _with(TableAnswer(ROUTE, found), first, question, tables)
+    nearest = next((c for c in dated if c.row.since < begun), None)
+    if nearest is None:
+        return None
+    text = say(question, "none_that_day", name=lab, day=begun, line=told(nearest, question))
+    return TableAnswer(ROUTE, (Statement(text, (row(nearest, tables, ROUTE), medication)),))
+
+
+def _with(answer: TableAnswer, medication: Medication, question: Question, tables: Tables) -> TableAnswer | None:
+    """The results with the medication line that tells the start."""
+    if not answer.statements:
+        return None
+    line = Statement(told(medication.cited, question), (medication_evidence(medication, tables),))
+    return TableAnswer(answer.route, (*answer.statements, line))

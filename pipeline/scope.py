@@ -1,0 +1,37 @@
+"""Scope: what the tools of one question may see, from its opened shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragq.index.hit import Hit
+from ragq.index.inert import without_orders
+from ragq.index.retrieve import make_query, retrieve
+from ragq.index.store import Shard
+from ragq.tools.result import Line
+from ragq.tools.scope import Scope, open_scope
+
+if TYPE_CHECKING:
+    from ragq.pipeline.rag import Ragq
+
+
+def scope_of(rag: Ragq, shards: Sequence[Shard]) -> Scope:
+    """The patient's record and the shared shards, with a search over them and nothing else."""
+    lexicon = rag.lexicon(shards)
+
+    def search(query: str, k: int) -> list[Line]:
+        vector = rag.query_embedder().encode([query])[0]
+        opened = [rag.search_structures(s) for s in shards]
+        return [_line(h) for h in retrieve(make_query(query, lexicon), vector, opened, k)]
+
+    return open_scope(shards, lexicon, search=search)
+
+
+def _line(hit: Hit) -> Line:
+    """A passage less the orders that someone wrote into it."""
+    chunk = hit.chunk
+    return Line(
+        document=chunk.document, shard=chunk.shard, quote=without_orders(chunk.text),
+        section=" > ".join(chunk.heading), chunk=chunk.id, date=chunk.date,
+    )  # fmt: skip
