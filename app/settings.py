@@ -39,6 +39,9 @@ class Settings(BaseModel):
     context_tokens: int = Field(320, ge=60, description="budget for the evidence, in the generator's tokens")
     n_ctx: int = Field(4096, ge=512, description="context window asked of the engine")
     max_tokens: int = Field(160, ge=1, le=4096, description="longest answer")
+    tool_calls: int = Field(
+        0, ge=0, le=8, description="tools the model may call itself before it reads; tables come first"
+    )
     temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 is greedy")
     seed: int = Field(0, ge=0, description="for temperatures above 0")
     threads: int | None = Field(None, ge=1, description="engine threads; default: the physical cores")

@@ -12,6 +12,7 @@ from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Answer, Citation, Sentence
+from ragq.pipeline.calls import called_evidence
 from ragq.pipeline.events import CitationEvent, DoneEvent, Event, StageEvent, TokenEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, content, strip_marks
@@ -134,6 +135,8 @@ def _read(
         draft.absent = unmentioned(question, tables)
         if draft.absent:
             draft.refusal = f"{draft.absent} is not in the patient's documents"
+        if rag.settings.tool_calls and draft.patient is not None and draft.refusal is None:
+            known = called_evidence(rag, question.text, shards, trace) + known
         draft.evidence = known + [
             e for e in recall(rag, question, tables, shards, trace) if e.quote not in {k.quote for k in known}
         ]

@@ -77,13 +77,13 @@ def _call(tool: Tool, question: Question, tables: Tables, asked: str) -> TableAn
     elif question.language == "es":
         text = _in_spanish(text)
     lines = tuple(_line(n, route) for n in result.lines)
-    return TableAnswer(route, (Statement(text, (evidence_of(tool.name, result, tables, text), *lines)),))
+    return TableAnswer(route, (Statement(text, (computation(tool.name, result, tables.patient_shard, text), *lines)),))
 
 
-def evidence_of(name: str, result: Result, tables: Tables, text: str) -> Evidence:
-    """The computation itself as a citable line."""
+def computation(name: str, result: Result, shard: str, text: str) -> Evidence:
+    """What a tool gave, as a line that can be cited."""
     quote = f"{text} ({result.source})"
-    return Evidence(text, quote, f"tool {name}", tables.patient_shard, f"tool:{name}", result.source, score=1.0)
+    return Evidence(text, quote, f"tool {name}", shard, f"tool:{name}", result.source, score=1.0)
 
 
 def _line(line: Line, route: str) -> Evidence:

@@ -86,7 +86,16 @@ def cache_key(rag: Ragq, shards: Sequence[Shard], patient: str | None, text: str
         "reranker": s.reranker,
         "version": [VERSION, prompt.VERSION, __version__],
         "language": language_of(text),
-        "settings": [s.top_k, s.candidates, s.context_tokens, s.n_ctx, s.max_tokens, s.temperature, s.seed],
+        "settings": [
+            s.top_k,
+            s.candidates,
+            s.context_tokens,
+            s.n_ctx,
+            s.max_tokens,
+            s.temperature,
+            s.seed,
+            s.tool_calls,
+        ],
     }
     if _RELATIVE.search(fold(text)):
         key["day"] = date.today().isoformat()

@@ -1,0 +1,178 @@
+"""Bench tools: calls that are right (BFCL), requests that no function fits, and schemas that are held exactly."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field
+from ragq.engine.generation import Generation
+from ragq.eval import schema_suite
+from ragq.eval.bfcl import Item, read, right
+from ragq.eval.partial import Partial
+from ragq.tools import calling
+from ragq.tools.function import Function
+
+if TYPE_CHECKING:
+    from ragq.engine.llama import LlamaEngine
+    from ragq.index.embed import Embedder
+    from ragq.settings import Settings
+
+Results = dict[str, float]
+Row = dict[str, Any]
+# Questions of each category, and of the suite's schemas, with and without --quick.
+N = {"simple_python": 40, "multiple": 30, "irrelevance": 40}
+QUICK_N = {"simple_python": 3, "multiple": 1, "irrelevance": 4}
+QUICK_SCHEMAS = 200
+SEED = 20
+EMBEDDER = "minilm-l6-int8"
+
+
+def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep: Path | None = None) -> Results:
+    """Shares from 0 to 1 by key, with the numbers behind them. A set that is not in `data` is left out.
+
+    `n` limits the items of each category; with `keep`, rows are kept beside that file until the run is whole, and a
+    killed run goes on from them.
+    """
+    results: Results = {}
+    if (suite := data / "json_schema_test_suite").is_dir():
+        cases = schema_suite.read(suite)
+        if quick:
+            cases = random.Random(SEED).sample(cases, min(QUICK_SCHEMAS, len(cases)))
+        _say(f"{len(cases)} schemas")
+        results |= schema_suite.measure(cases)
+    if not (data / "bfcl").is_dir():
+        _say(f"{data}/bfcl is not here: no calls are measured")
+        return results
+    limits = {c: min(n or limit, limit) if quick else n or limit for c, limit in (QUICK_N if quick else N).items()}
+    rows, masks = _calls(settings, data / "bfcl", limits, keep)
+    return results | masks | summarise(rows)
+
+
+def summarise(rows: Sequence[Row]) -> Results:
+    """Figures out of the rows of items."""
+    results: Results = {}
+    for key, category in (("simple", "simple_python"), ("multiple", "multiple")):
+        of = [r for r in rows if r["category"] == category]
+        for variant in ("free", "grammar", "routed"):
+            results[f"ast_{key}_{variant}"] = _mean([r[variant] for r in of])
+        results[f"n_{key}"] = len(of)
+    irrelevant = [r for r in rows if r["category"] == "irrelevance"]
+    results["irrelevance_accuracy"] = _mean([r["tool"] is None for r in irrelevant])
+    results["n_irrelevance"] = len(irrelevant)
+    calls = [r for r in rows if r["category"] != "irrelevance"]
+    results["false_refusals"] = _mean([r["tool"] is None for r in calls])
+    results["parseable"] = _mean([r["parsed"] for r in rows])
+    results["parseable_free"] = _mean([r["parsed_free"] for r in calls])
+    return results
+
+
+def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], keep: Path | None) -> tuple[list[Row], Results]:
+    from ragq.engine.llama import LlamaEngine
+    from ragq.engine.models import model_path
+    from ragq.engine.probe import extra_buffers_work
+    from ragq.index.embed import open_embedder
+
+    path = model_path(settings.model, settings.models_dir)
+    embedder = open_embedder(model_path(EMBEDDER, settings.models_dir), "minilm-l6")
+    engine = LlamaEngine(
+        path, n_ctx=settings.n_ctx, threads=settings.threads,
+        extra_buffers=extra_buffers_work(path, settings.cache_dir / "engine.json"),
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as spare:
+        partial = Partial(
+            keep or Path(spare) / "rows", {"model": settings.model, "seed": SEED, "prompt": calling.SYSTEM}
+        )
+        partial.open()
+        done = {(r["category"], r["id"]) for r in partial.results}
+        for category, limit in limits.items():
+            items = read(folder / f"{category}.jsonl")
+            random.Random(SEED).shuffle(items)
+            for i, item in enumerate(items[:limit]):
+                if (category, item.id) not in done:
+                    _say(f"{category} {i + 1} of {limit}")
+                    partial.append({"category": category, "id": item.id, **_item(item, engine, embedder)})
+        wanted = {(c, x.id) for c, limit in limits.items() for x in _sample(folder, c, limit)}
+        rows = [r for r in partial.results if (r["category"], r["id"]) in wanted]
+        partial.finish()
+    masks = _masks(engine)
+    engine.close()
+    return rows, {"masks_per_s": masks}
+
+
+def _sample(folder: Path, category: str, limit: int) -> list[Item]:
+    items = read(folder / f"{category}.jsonl")
+    random.Random(SEED).shuffle(items)
+    return items[:limit]
+
+
+def _item(item: Item, engine: LlamaEngine, embedder: Embedder) -> Row:
+    """One item in the three ways; where no function fits, routing alone is asked."""
+    row: Row = {"parsed": True}
+    if item.truth is not None:
+        shared = calling.prompt(item.question, item.functions, engine)
+        tokens = shared + calling.turn(engine)
+        row |= _scored("free", item, lambda: _free(tokens, len(shared), engine))
+        row["parsed_free"] = row.pop("parsed")
+        row |= _scored("grammar", item, lambda: _forced(tokens, len(shared), item.functions, engine))
+    try:
+        made = calling.call(item.question, item.functions, embedder, engine)
+    except (ValueError, KeyError):
+        return {**row, "tool": "", "parsed": False, "routed": False}
+    row |= {"tool": made.tool, "args": made.args, "fit": round(made.fit, 4)}
+    return {**row, "routed": made.tool is not None and right(item, made.tool, made.args)}
+
+
+def _scored(variant: str, item: Item, ask: Callable[[], Any]) -> Row:
+    try:
+        call = ask()
+        name, args = str(_either(call, "tool", "name")), _either(call, "args", "arguments")
+        return {variant: right(item, name, args), "parsed": True}
+    except (ValueError, KeyError, TypeError):
+        return {variant: False, "parsed": False}
+
+
+def _either(call: Any, one: str, other: str) -> Any:  # noqa: ANN401 - any JSON value
+    return call[one] if one in call else call[other]
+
+
+def _free(tokens: Sequence[int], shared: int, engine: LlamaEngine) -> Any:  # noqa: ANN401 - any JSON value
+    """What the model writes by itself: the first JSON object in it."""
+    events = engine.stream(tokens, boundaries=[shared], max_tokens=calling.MAX_TOKENS, stop=["\n```\n", "}\n\n"])
+    text = next(e for e in events if isinstance(e, Generation)).text
+    found = re.search(r"\{", text)
+    if found is None:
+        raise ValueError("no object")
+    whole = text[found.start() :]
+    return json.JSONDecoder().raw_decode(whole if whole.count("{") <= whole.count("}") else whole + "}")[0]
+
+
+def _forced(tokens: Sequence[int], shared: int, functions: Sequence[Function], engine: LlamaEngine) -> Any:  # noqa: ANN401
+    return calling.fill(tokens, functions, engine, [shared]).value
+
+
+class _Order(BaseModel):
+    """What the speed of masks is measured on."""
+
+    drug: str = Field(max_length=40)
+    mg: float = Field(gt=0, le=1000)
+    notes: list[str] = Field(max_length=4)
+
+
+def _masks(engine: LlamaEngine) -> float:
+    text = '{"drug": "apixaban", "mg": 2.5, "notes": ["twice daily with water", "reduce when the creatinine rises"]}'
+    return round(schema_suite.masks_per_second(engine.vocabulary(), _Order, engine.tokenize(text)))
+
+
+def _mean(values: Sequence[Any]) -> float:
+    return round(sum(map(float, values)) / len(values), 4) if values else float("nan")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

@@ -1,0 +1,37 @@
+"""Calls: tools that the model itself asks for before it reads, as numbered evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragq.index.inert import without_orders
+from ragq.index.store import Shard
+from ragq.pipeline.compute import computation
+from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.scope import scope_of
+from ragq.pipeline.trace import Trace
+from ragq.tools.loop import choose_calls
+from ragq.tools.registry import built_in
+
+if TYPE_CHECKING:
+    from ragq.pipeline.rag import Ragq
+
+
+def called_evidence(rag: Ragq, question: str, shards: Sequence[Shard], trace: Trace) -> list[Evidence]:
+    """What the tools gave that the model called, one line for each call; the calls and their errors are in the trace."""
+    engine = rag.engine()
+    scope = scope_of(rag, shards)
+    with engine.lock, trace.stage("tools.model") as note:
+        made = choose_calls(question, built_in(), scope, engine, rag.settings.tool_calls)
+        note["calls"] = [
+            {
+                "tool": m.tool,
+                "args": m.args,
+                "ms": m.ms,
+                "error": m.error,
+                "result": m.result.text if m.result else None,
+            }
+            for m in made
+        ]
+    return [computation(m.tool, m.result, scope.patient_shard, without_orders(m.result.text)) for m in made if m.result]
