@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
@@ -45,6 +45,10 @@ class Settings(BaseModel):
     temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 is greedy")
     seed: int = Field(0, ge=0, description="for temperatures above 0")
     threads: int | None = Field(None, ge=1, description="engine threads; default: the physical cores")
+    speculate: Literal["auto", "off", "ngram", "model"] = Field(
+        "auto", description="draft tokens and verify them in one batch, where that pays: same text, sooner"
+    )
+    draft_model: str | None = Field(None, description="a smaller model of the same vocabulary that drafts")
     cache: bool = Field(True, description="answer repeated questions from the answer cache")
     cache_mb: int = Field(2048, ge=0, description="disk budget of the prefix cache, in MB")
     key_file: Path | None = Field(None, description="key that encrypts the caches; default: cache.key beside ragq.toml")

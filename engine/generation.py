@@ -11,7 +11,8 @@ FinishReason = Literal["stop", "length", "cancelled"]
 @dataclass(frozen=True, slots=True)
 class Generation:
     """`prompt_tokens` were in the prompt, `cached_tokens` of them were already in the KV cache;
-    `prefill_ms` covers the rest, `ttft_ms` runs from the call to the first token, `decode_ms` from there on.
+    `prefill_ms` covers the rest, `ttft_ms` runs from the call to the first token, `decode_ms` from there on; of
+    `drafted` tokens that were verified, `accepted` were right.
     """
 
     text: str
@@ -22,6 +23,8 @@ class Generation:
     prefill_ms: float
     ttft_ms: float
     decode_ms: float
+    drafted: int = 0
+    accepted: int = 0
 
     @property
     def prefill_tok_s(self) -> float:

@@ -94,6 +94,7 @@ class LlamaEngine:
 
     def close(self) -> None:
         """Free model and context; a second call does nothing."""
+        self.speculator.close()
         if self._batch is not None:
             self._api.llama_batch_free(self._batch)
         if self._ctx:
@@ -321,6 +322,8 @@ class LlamaEngine:
             prefill_ms=(prefilled - started) * 1e3,
             ttft_ms=(first - started) * 1e3,
             decode_ms=(done - first) * 1e3,
+            drafted=self.speculator.tally.drafted,
+            accepted=self.speculator.tally.accepted,
         )
 
     def _decided(

@@ -16,10 +16,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from ragq.engine.controller import BATCHES, Controller
+from ragq.engine.draft_model import DraftModel
 from ragq.engine.grammar import Constraint
 from ragq.engine.sampling import Sampler
 
 LONGEST_DRAFT = max(BATCHES) - 1
+# Batched kernels round otherwise than single steps: logits of the best tokens differ by up to about this much.
+NEAR_TIE = 0.3
 # Lengths of agreement that are counted apart, from each of these on.
 _CLASSES = (2, 3, 4, 6, 9, 16)
 
@@ -61,12 +64,15 @@ class Draft:
     kind: tuple[str, int]
 
 
+_NONE = Draft([], ("", 0))
+
+
 class Speculator:
     """Drafts for one engine, from the first of its drafters that has something to say and, by what the controller has
     learnt, pays.
     """
 
-    def __init__(self, free: Drafter | None = None, costly: Drafter | None = None, always: int = 0) -> None:
+    def __init__(self, free: Drafter | None = None, costly: DraftModel | None = None, always: int = 0) -> None:
         """`free` drafts cost nothing to make and are watched even when they are not verified; `costly` ones, from a
         second model, are made only to be verified. `always` fixes the length of drafts instead of the controller.
         """
@@ -78,11 +84,12 @@ class Speculator:
         self._watched: list[int] = []
         self._watched_kind: tuple[str, int] = ("", 0)
         self._right = 0
+        self._alone = False
 
     def begin(self, tokens: Sequence[int]) -> None:
         """A new generation after the prompt `tokens`."""
         self.tally = Tally()
-        self._watched, self._right = [], 0
+        self._watched, self._right, self._alone = [], 0, False
         for drafter in (self._free, self._costly):
             if drafter is not None:
                 drafter.begin(tokens)
@@ -98,20 +105,29 @@ class Speculator:
         for drafter in (self._free, self._costly):
             if drafter is not None:
                 drafter.push(step)
-        draft = self._draft(len(step), room, constraint)
+        draft = _NONE if self._alone else self._draft(len(step), room, constraint)
         began = time.perf_counter()
         rows = engine.decode_rows(step + draft.tokens, len(draft.tokens) + 1)
-        decided, kept = _verify(rows, draft.tokens, sampler, constraint, engine.is_end, room)
-        engine.truncate(engine.n_past - len(draft.tokens) + kept)
-        if kept:
-            for drafter in (self._free, self._costly):
-                if drafter is not None:
-                    drafter.push(decided[:kept])
-        self._learn(draft, decided, kept)
+        decided, self._alone = _verify(rows, draft.tokens, sampler, constraint, engine.is_end, room)
+        kept = _common(decided, draft.tokens)
+        self._learn(draft, decided, kept, self._alone)
+        # After a near tie the last token is decoded again, alone, as plain decoding does.
+        held = kept - self._alone
+        engine.truncate(engine.n_past - len(draft.tokens) + held)
+        if held < 0:
+            decided, held, self._alone = [sampler.draw(engine.decode_rows(step[-1:], 1)[0], constraint)], 0, False
+        for drafter in (self._free, self._costly):
+            if drafter is not None:
+                drafter.push(decided[:held])
         # Drafting counts too: what is asked is whether the whole is faster.
         seconds = time.perf_counter() - (started if draft.tokens else began)
-        self.controller.timed(len(step), len(draft.tokens), kept + 1, seconds)
-        return decided, kept
+        self.controller.timed(len(step), len(draft.tokens), held + 1, seconds)
+        return decided, held
+
+    def close(self) -> None:
+        """Free the second model."""
+        if self._costly is not None:
+            self._costly.close()
 
     def _draft(self, step: int, room: int, constraint: Constraint | None) -> Draft:
         # The token after the last one drafted is decided as well.
@@ -132,20 +148,20 @@ class Speculator:
                 if found:
                     self.controller.drafted("costly", len(found), time.perf_counter() - started)
                     return Draft(found, kind)
-        return Draft([], ("", 0))
+        return _NONE
 
     def _length(self, kind: tuple[str, int], step: int, room: int) -> int:
         if self._always:
             return max(0, min(self._always, room))
         return self.controller.length(kind, kind[0], step, room)
 
-    def _learn(self, draft: Draft, decided: Sequence[int], kept: int) -> None:
+    def _learn(self, draft: Draft, decided: Sequence[int], kept: int, tied: bool) -> None:
         if draft.tokens:
             self._watched, self._right = [], 0
             self.tally.batches += 1
             self.tally.drafted += len(draft.tokens)
             self.tally.accepted += kept
-            self.controller.learn(draft.kind, kept, kept < len(draft.tokens))
+            self.controller.learn(draft.kind, kept, not tied and kept < len(draft.tokens))
             return
         for token in decided:
             if not self._watched:
@@ -169,24 +185,38 @@ def _verify(
     constraint: Constraint | None,
     is_end: Callable[[int], bool],
     room: int,
-) -> tuple[list[int], int]:
+) -> tuple[list[int], bool]:
     """What the sampler draws from each row until it leaves the draft, with what the grammar forces in between: at
-    most `room` tokens, and how many of them are the draft's.
+    most `room` tokens; and whether the next one was left open for a near tie.
     """
     decided: list[int] = []
+    greedy = bool(draft) and sampler.sampling.temperature <= 0
     while True:
-        kept = len(decided)
-        decided.append(sampler.draw(rows[kept], constraint))
+        at = len(decided)
+        if greedy and _tied(rows[at], constraint):
+            return decided, True
+        decided.append(sampler.draw(rows[at], constraint))
         if constraint is not None and not is_end(decided[-1]):
             forced = constraint.forced()[: room - len(decided)]
             constraint.accept_all(forced)
             decided += forced
-        agreed = list(draft[kept : len(decided)]) == decided[kept:]
+        agreed = list(draft[at : len(decided)]) == decided[at:]
         if not agreed or is_end(decided[-1]) or len(decided) >= room:
-            return decided, _common(decided, draft)
+            return decided, False
+
+
+def _tied(row: NDArray[np.float32], constraint: Constraint | None) -> bool:
+    """Whether the best two logits, shape (n_vocab,), are as near as a batch may differ from a single step."""
+    best = int(np.argmax(row))
+    if constraint is not None and not constraint.allows(best):
+        return True
+    top = row[best]
+    row[best] = -np.inf
+    gap = top - row.max()
+    row[best] = top
+    return bool(gap < NEAR_TIE)
 
 
 def _common(decided: Sequence[int], draft: Sequence[int]) -> int:
-    return next(
-        (i for i, (a, b) in enumerate(zip(decided, draft, strict=False)) if a != b), min(len(decided), len(draft))
-    )
+    pairs = zip(decided, draft, strict=False)
+    return next((i for i, (made, guess) in enumerate(pairs) if made != guess), min(len(decided), len(draft)))

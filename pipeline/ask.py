@@ -227,7 +227,8 @@ def _note_generation(
     """Prefill is that of the prompt; decoding covers the list of lines and the answer."""
     made = len(head.tokens) + len(body.tokens)
     decode_ms = head.decode_ms + body.decode_ms + body.prefill_ms
-    note |= {"tokens_in": prompt_tokens, "tokens_out": made, "cached": head.cached_tokens, "finish": body.finish_reason}
+    note |= {"tokens_in": prompt_tokens, "tokens_out": made, "cached": head.cached_tokens, "finish": body.finish_reason,
+             "drafted": head.drafted + body.drafted, "accepted": head.accepted + body.accepted}  # fmt: skip
     draft.timings |= {
         "prefill_ms": round(head.prefill_ms, 1),
         "decode_ms": round(decode_ms, 1),

@@ -126,6 +126,7 @@ class Ragq:
         from ragq.engine.llama import LlamaEngine
         from ragq.engine.models import model_path
         from ragq.engine.probe import extra_buffers_work
+        from ragq.pipeline.draft import speculator
 
         with self._lock:
             if self._engine is None:
@@ -134,6 +135,7 @@ class Ragq:
                 self._engine = LlamaEngine(
                     path, n_ctx=self.settings.n_ctx, threads=self.settings.threads, extra_buffers=extra
                 )
+                self._engine.speculator = speculator(self.settings, self._engine)
             return self._engine
 
     def query_embedder(self) -> Embedder:

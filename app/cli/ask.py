@@ -52,6 +52,9 @@ def ask(
     context_tokens: int | None = typer.Option(None, metavar="N", help="Budget for the evidence, in tokens."),
     temperature: float | None = typer.Option(None, metavar="X", help="0 is greedy, and repeatable."),
     seed: int | None = typer.Option(None, metavar="N", help="For temperatures above 0."),
+    speculate: str | None = typer.Option(
+        None, metavar="WAY", help="Draft tokens from the text: auto, off, ngram or model. The answer is the same."
+    ),
     shared: list[str] | None = typer.Option(
         None, metavar="NAME", help="Shared shard to read; may be given more than once."
     ),
@@ -81,6 +84,7 @@ def ask(
         "context_tokens": context_tokens,
         "temperature": temperature,
         "seed": seed,
+        "speculate": speculate,
         "shared": tuple(shared) if shared else None,
         "cache": False if no_cache else None,
     }
