@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 from ragq.engine.generation import Generation
-from ragq.eval import schema_suite
+from ragq.engine.models import model_path
+from ragq.eval import gbnf, schema_suite
 from ragq.eval.bfcl import Item, read, right
 from ragq.eval.partial import Partial
 from ragq.tools import calling
@@ -32,6 +33,8 @@ QUICK_N = {"simple_python": 3, "multiple": 1, "irrelevance": 4}
 QUICK_SCHEMAS = 200
 SEED = 20
 EMBEDDER = "minilm-l6-int8"
+# The vocabulary of 49,152 tokens on which llguidance and llama.cpp's own grammars are compared.
+SMALL = "smollm2-135m"
 
 
 def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep: Path | None = None) -> Results:
@@ -40,6 +43,8 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
     `n` limits the items of each category; with `keep`, rows are kept beside that file until the run is whole, and a
     killed run goes on from them.
     """
+    from ragq.engine.llama import LlamaEngine
+
     results: Results = {}
     if (suite := data / "json_schema_test_suite").is_dir():
         cases = schema_suite.read(suite)
@@ -47,6 +52,12 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
             cases = random.Random(SEED).sample(cases, min(QUICK_SCHEMAS, len(cases)))
         _say(f"{len(cases)} schemas")
         results |= schema_suite.measure(cases)
+        if not quick:
+            small = model_path(SMALL, settings.models_dir)
+            results |= gbnf.measure(cases, small, (_Order.model_json_schema(), ORDER))
+            engine = LlamaEngine(small, n_ctx=512)
+            results["masks_per_s"] = _masks(engine)
+            engine.close()
     if not (data / "bfcl").is_dir():
         _say(f"{data}/bfcl is not here: no calls are measured")
         return results
@@ -75,7 +86,6 @@ def summarise(rows: Sequence[Row]) -> Results:
 
 def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], keep: Path | None) -> tuple[list[Row], Results]:
     from ragq.engine.llama import LlamaEngine
-    from ragq.engine.models import model_path
     from ragq.engine.probe import extra_buffers_work
     from ragq.index.embed import open_embedder
 
@@ -103,7 +113,7 @@ def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], keep: Pa
         partial.finish()
     masks = _masks(engine)
     engine.close()
-    return rows, {"masks_per_s": masks}
+    return rows, {"masks_per_s_large": masks}
 
 
 def _sample(folder: Path, category: str, limit: int) -> list[Item]:
@@ -165,9 +175,11 @@ class _Order(BaseModel):
     notes: list[str] = Field(max_length=4)
 
 
+ORDER = '{"drug": "apixaban", "mg": 2.5, "notes": ["twice daily with water", "reduce when the creatinine rises"]}'
+
+
 def _masks(engine: LlamaEngine) -> float:
-    text = '{"drug": "apixaban", "mg": 2.5, "notes": ["twice daily with water", "reduce when the creatinine rises"]}'
-    return round(schema_suite.masks_per_second(engine.vocabulary(), _Order, engine.tokenize(text)))
+    return round(schema_suite.masks_per_second(engine.vocabulary(), _Order, engine.tokenize(ORDER)))
 
 
 def _mean(values: Sequence[Any]) -> float:

@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,29 @@ def read(folder: Path) -> list[tuple[str, Case]]:
 
 
 def measure(cases: Sequence[tuple[str, Case]]) -> dict[str, float]:
-    """Shares of schemas enforced by the mask alone, checked after as well, and refused; those wrong; processes that died.
+    """Shares of schemas enforced by the mask alone, checked after as well, and refused; those wrong; processes that died."""
+    counts = in_children(_work, cases)
+    n = max(1, len(cases))
+    return {
+        "schemas": len(cases),
+        "schema_enforced": counts["enforced"] / n,
+        "schema_checked": counts["checked"] / n,
+        "schema_refused": counts["refused"] / n,
+        "schema_wrong": counts["wrong"],
+        "crashes": counts["crash"],
+    }
 
-    The work is done in child processes: one that dies counts as a crash, and the next goes on behind it.
+
+def in_children(work: Callable[..., None], cases: Sequence[tuple[str, Case]], *more: Any) -> Counter[str]:  # noqa: ANN401
+    """What `work(cases, send, *more)` sends for each case, counted. It runs in a child process: one that dies counts as
+    a `crash`, and another goes on behind the case that did it.
     """
     counts: Counter[str] = Counter()
     at = 0
     context = multiprocessing.get_context("spawn")
     while at < len(cases):
         receive, send = context.Pipe(duplex=False)
-        child = context.Process(target=_work, args=(cases[at:], send))
+        child = context.Process(target=work, args=(cases[at:], send, *more))
         child.start()
         send.close()
         while True:
@@ -54,15 +67,7 @@ def measure(cases: Sequence[tuple[str, Case]]) -> dict[str, float]:
         if at < len(cases):
             counts["crash"] += 1
             at += 1
-    n = max(1, len(cases))
-    return {
-        "schemas": len(cases),
-        "schema_enforced": counts["enforced"] / n,
-        "schema_checked": counts["checked"] / n,
-        "schema_refused": counts["refused"] / n,
-        "schema_wrong": counts["wrong"],
-        "crashes": counts["crash"],
-    }
+    return counts
 
 
 def _work(cases: Sequence[tuple[str, Case]], send: Connection) -> None:
@@ -89,7 +94,7 @@ def verdict(case: Case, dialect: str, vocabulary: Vocabulary) -> str:
 
 def admits(grammar: Grammar, value: Any) -> bool:  # noqa: ANN401 - any JSON value
     """Whether the mask lets the value be written, its members in some order."""
-    return any(_writable(grammar.start(), text.encode()) for text in _spellings(value))
+    return any(_writable(grammar.start(), text.encode()) for text in spellings(value))
 
 
 def _writable(constraint: Constraint, text: bytes) -> bool:
@@ -100,11 +105,12 @@ def _writable(constraint: Constraint, text: bytes) -> bool:
     return constraint.is_complete()
 
 
-def _spellings(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+def spellings(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+    """The ways to write a value that differ in the order of members only; a whole number has no point."""
     if isinstance(value, float) and value.is_integer():
         yield str(int(value))
     elif isinstance(value, list):
-        parts = [list(itertools.islice(_spellings(v), _MAX_SPELLINGS)) for v in value]
+        parts = [list(itertools.islice(spellings(v), _MAX_SPELLINGS)) for v in value]
         for combination in itertools.islice(itertools.product(*parts), _MAX_SPELLINGS):
             yield f"[{', '.join(combination)}]"
     elif isinstance(value, dict):
@@ -115,7 +121,7 @@ def _spellings(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
 
 def _objects(value: dict[str, Any]) -> Iterator[str]:
     for order in itertools.permutations(value.items()):
-        parts = [[f"{json.dumps(k, ensure_ascii=False)}: {s}" for s in _spellings(v)] for k, v in order]
+        parts = [[f"{json.dumps(k, ensure_ascii=False)}: {s}" for s in spellings(v)] for k, v in order]
         for combination in itertools.product(*parts):
             yield f"{{{', '.join(combination)}}}"
 
