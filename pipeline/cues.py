@@ -13,7 +13,7 @@ Intent = Literal[
 _CUES: dict[Intent, str] = {
     "interaction": r"interact\w* interacci\w+ interactu\w+ combin\w+ together coadminist\w+ juntos junto",
     "status": r"still current(?:ly)? now taking takes? on active receiving using uses?"
-    r" sigue siguen toma tomar tomando running ongoing continu\w* actual\w* recibe activ[oa] usa",
+    r" sigue siguen toma tomaba tomar tomando running ongoing continu\w* actual\w* recibe activ[oa] usa",
     "stopped": r"stop(?:ped)? discontinued suspend\w+ withdrawn retirad\w+ off",
     "held": r"held hold paused pausa pausad\w+",
     "started": r"start(?:ed)? begun began inici\w+ empez\w+ comenz\w+",
@@ -39,7 +39,7 @@ MODAL = re.compile(
 # A question for yes or no begins so …
 POLAR = re.compile(
     r"\W*(?:(?:the|el|la|este|esta|su)\s+(?:patient|paciente)\s+)?(?:is|are|was|were|does|do|did|has|have|still|on|taking|any"
-    r"|can|sigue|toma|tomo|esta|estan|tiene|tuvo|ha|hay|recibe|continua|es|se|usa|allergic\w*|alergic\w*)\b"
+    r"|can|sigue|toma|tomaba|tomo|esta|estan|tiene|tuvo|ha|hay|recibe|continua|es|se|usa|allergic\w*|alergic\w*)\b"
 )
 # … and has none of these.
 OPEN = re.compile(r"\b(?:what|which|why|when|how|who|que dosis|cual|cuando|cuanto|por que|desde cuando)\b")

@@ -18,6 +18,7 @@ from ragq.pipeline.course import labs, labs_in_time
 from ragq.pipeline.interaction import interaction, safety
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, told
+from ragq.pipeline.then import taken_then
 from ragq.tools.allergies import is_about
 from ragq.tools.record import Medication
 
@@ -32,7 +33,7 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     # would give leave for anything, is not asked.
     if drugs and new_drug and not question.is_general() and (found := safety(question, tables, drugs)):
         return found
-    if found := computed(question, tables) or labs_in_time(question, tables):
+    if found := computed(question, tables) or labs_in_time(question, tables) or taken_then(question, tables):
         return found
     if question.residual and not _told_by_lines(question, tables, drugs + classes):
         return None

@@ -78,6 +78,10 @@ def test_a_list_has_one_item_a_line_and_says_that_the_notes_name_more(rag):
             "no INR result of 2025-11-18; the last before it: INR 1.8 on 2024-03-15",
         ),
         ("INR in 2023", "INR 4.7 on 2023-09-19"),
+        ("what was she taking in November 2020?", "Co-trimoxazole 960 mg oral tablet: stopped 2020-11-07"),
+        ("was she on warfarin in 2021?", "Yes. Warfarin 3 mg"),
+        ("was she on warfarin in 2025?", "No. Warfarin 3 mg"),
+        ("¿Tomaba warfarina en 2021?", "Sí. Warfarin 3 mg"),
     ],
 )
 def test_what_a_table_or_a_calculator_knows_needs_no_model(rag, question, holds):
