@@ -44,11 +44,15 @@ class Settings(BaseModel):
     )
     temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 is greedy")
     seed: int = Field(0, ge=0, description="for temperatures above 0")
-    threads: int | None = Field(None, ge=1, description="engine threads; default: the physical cores")
     speculate: Literal["auto", "off", "ngram", "model"] = Field(
         "auto", description="draft tokens and verify them in one batch, where that pays: same text, sooner"
     )
     draft_model: str | None = Field(None, description="a smaller model of the same vocabulary that drafts")
+    threads: int | None = Field(
+        None, ge=1, description="engine threads; default: measured, and fewer on a busy machine"
+    )
+    kv_type: Literal["f16", "q8_0"] = Field("f16", description="numbers in the KV cache; q8_0 halves it and its files")
+    adapter: tuple[str, ...] = Field((), description="LoRA adapters over the generator, each NAME or NAME:SCALE")
     cache: bool = Field(True, description="answer repeated questions from the answer cache")
     cache_mb: int = Field(2048, ge=0, description="disk budget of the prefix cache, in MB")
     key_file: Path | None = Field(None, description="key that encrypts the caches; default: cache.key beside ragq.toml")
@@ -138,12 +142,16 @@ def _from_file(path: Path) -> dict[str, Any]:
 _RESERVED = {"RAGQ_HOME", "RAGQ_CONFIG", "RAGQ_SLOW", "RAGQ_DEBUG"}
 
 
+# Settings that hold several values; a variable has commas between them.
+_LISTS = ("shared", "adapter")
+
+
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in environment.items():
         if name.startswith(PREFIX) and name not in _RESERVED:
             key = name.removeprefix(PREFIX).lower()
-            values[key] = tuple(v.strip() for v in value.split(",") if v.strip()) if key == "shared" else value
+            values[key] = tuple(v.strip() for v in value.split(",") if v.strip()) if key in _LISTS else value
     return values
 
 

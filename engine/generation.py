@@ -9,10 +9,19 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """One decoded token: its id and the text that became complete with it (may be empty inside a character)."""
+
+    token: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Generation:
     """`prompt_tokens` were in the prompt, `cached_tokens` of them were already in the KV cache;
     `prefill_ms` covers the rest, `ttft_ms` runs from the call to the first token, `decode_ms` from there on; of
-    `drafted` tokens that were verified, `accepted` were right.
+    `drafted` tokens that were verified, `accepted` were right. `load_ms` is what opening the model took, once, and
+    `threads` how many computed.
     """
 
     text: str
@@ -25,6 +34,8 @@ class Generation:
     decode_ms: float
     drafted: int = 0
     accepted: int = 0
+    load_ms: float = 0.0
+    threads: int = 0
 
     @property
     def prefill_tok_s(self) -> float:

@@ -6,29 +6,28 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ragq.engine.generation import FinishReason, Generation
-from ragq.engine.grammar import Constraint, Vocabulary
-from ragq.engine.sampling import Sampler, Sampling
+from ragq.engine.calibrate import cores
+from ragq.engine.fits import check_memory, fits_twice
+from ragq.engine.generation import Generation, Piece
+from ragq.engine.grammar import Vocabulary
+from ragq.engine.options import Options
 from ragq.engine.speculative import Speculator
+from ragq.engine.stream import stream
 from ragq.errors import DoesNotFitError, ModelError
 
 # Tokens whose logits are not wanted cost no output row, so the batch only bounds the compute buffer.
 N_BATCH = 512
+# The sequence that prompts are read into, and one to try things in that leaves it as it is.
+MAIN, ASIDE = 0, 1
+_KV_TYPES = {"f16": 1, "q8_0": 8}
 
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One decoded token: its id and the text that became complete with it (may be empty inside a character)."""
-
-    token: int
-    text: str
+__all__ = ["N_BATCH", "LlamaEngine", "Piece"]
 
 
 class LlamaEngine:
@@ -40,48 +39,82 @@ class LlamaEngine:
     """
 
     def __init__(
-        self, path: Path, *, n_ctx: int = 4096, threads: int | None = None, extra_buffers: bool = True
+        self,
+        path: Path,
+        options: Options | None = None,
+        progress: Callable[[float], None] | None = None,
+        **fields: Any,  # noqa: ANN401 - fields of Options
     ) -> None:
-        """Load the GGUF file at `path` with a window of `n_ctx` tokens (no more than it was trained for).
+        """Open the GGUF file at `path`; `fields` are those of `Options`, for one that is not given whole.
 
-        Without `extra_buffers` the weights keep their layout in the file: slower, and safe where `probe` says so.
-
-        Raises ModelError when the file is no GGUF model this llama.cpp can load.
+        `progress` is told the share of the weights that are there. Raises ModelError when the file is no model that
+        this llama.cpp can load, DoesNotFitError when weights and window exceed the free memory.
         """
         started = time.perf_counter()
-        _check_header(path)
         self.path = path
+        self.options = options or Options(**fields)
         self.lock = threading.Lock()
-        self._api = api = _api()
         self._model: Any = None
         self._ctx: Any = None
         self._batch: Any = None
         self._memory: Any = None
-        params = api.llama_model_default_params()
-        params.n_gpu_layers = 0
-        params.use_extra_bufts = extra_buffers
-        _last_error.clear()
-        self._model = api.llama_model_load_from_file(os.fsencode(path), params)
-        if not self._model:
-            raise ModelError(f"{path}: llama.cpp cannot load this model{_reason()}; check it with `ragq models verify`")
-        self._vocab = api.llama_model_get_vocab(self._model)
-        self.n_vocab = int(api.llama_vocab_n_tokens(self._vocab))
-        self.n_ctx = min(n_ctx, int(api.llama_model_n_ctx_train(self._model)))
-        self._open_context(threads or len(os.sched_getaffinity(0)))
+        self._adapters: list[Any] = []
         self._pieces: dict[int, bytes] = {}
-        self._kv: list[int] = []
+        self._held: dict[int, list[int]] = {MAIN: [], ASIDE: []}
         self._vocabulary: Vocabulary | None = None
         self.speculator = Speculator()
+        check_memory(path, self.options)
+        self._api = prepare()
+        try:
+            self._load(progress)
+            self._open_context()
+            self._apply_adapters()
+        except BaseException:
+            self.close()
+            raise
         self.load_ms = (time.perf_counter() - started) * 1e3
 
-    def _open_context(self, threads: int) -> None:
+    def _load(self, progress: Callable[[float], None] | None) -> None:
         api = self._api
+        params = api.llama_model_default_params()
+        params.n_gpu_layers = 0
+        params.use_extra_bufts = self.options.extra_buffers and fits_twice(self.path)
+        if progress is not None:
+
+            @api.llama_progress_callback  # type: ignore[untyped-decorator]
+            def tell(share: float, _data: object) -> bool:
+                progress(share)
+                return True
+
+            params.progress_callback = tell
+        _last_error.clear()
+        self._model = api.llama_model_load_from_file(os.fsencode(self.path), params)
+        if not self._model:
+            raise ModelError(
+                f"{self.path}: llama.cpp cannot load this model{_reason()}; check it with `ragq models verify`"
+            )
+        self._vocab = api.llama_model_get_vocab(self._model)
+        self.n_vocab = int(api.llama_vocab_n_tokens(self._vocab))
+        self.n_ctx = min(self.options.n_ctx, int(api.llama_model_n_ctx_train(self._model)))
+        recurrent = api.llama_model_is_recurrent(self._model) or api.llama_model_is_hybrid(self._model)
+        self._recurrent = bool(recurrent)
+        self._window = 0 if self.options.swa_full else int(api.llama_model_n_swa(self._model))
+
+    def _open_context(self) -> None:
+        api, options = self._api, self.options
         params = api.llama_context_default_params()
-        params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max = self.n_ctx, N_BATCH, N_BATCH, 1
-        params.n_threads = params.n_threads_batch = threads
+        params.n_ctx, params.n_batch, params.n_ubatch = self.n_ctx, N_BATCH, N_BATCH
+        params.n_seq_max, params.kv_unified = len(self._held), True
+        params.n_outputs_max_per_seq = 0
+        params.n_rs_seq, params.swa_full = options.n_rs_seq, options.swa_full
+        params.type_k = params.type_v = _KV_TYPES[options.kv_type]
+        params.flash_attn_type = int(options.flash_attention)
+        self.threads = self.prefill_threads = options.threads or cores()
+        params.n_threads = params.n_threads_batch = self.threads
         self._ctx = api.llama_init_from_model(self._model, params)
         if not self._ctx:
             raise ModelError(f"{self.path}: no context of {self.n_ctx} tokens{_reason()}; ask for a smaller n_ctx")
+        self.n_rs_seq = int(api.llama_n_rs_seq(self._ctx))
         self._memory = api.llama_get_memory(self._ctx)
         self._batch = api.llama_batch_init(N_BATCH, 0, 1)
         view = np.ctypeslib.as_array
@@ -89,8 +122,30 @@ class LlamaEngine:
         self._batch_pos: NDArray[np.int32] = view(self._batch.pos, (N_BATCH,))
         self._batch_logits: NDArray[np.int8] = view(self._batch.logits, (N_BATCH,))
         view(self._batch.n_seq_id, (N_BATCH,))[:] = 1
-        for i in range(N_BATCH):
-            self._batch.seq_id[i][0] = 0
+        self._batch_seq = [view(self._batch.seq_id[i], (1,)) for i in range(N_BATCH)]
+        self._batch_of = MAIN
+        for row in self._batch_seq:
+            row[0] = MAIN
+
+    def _apply_adapters(self) -> None:
+        api, adapters = self._api, self.options.adapters
+        for adapter in adapters:
+            loaded = api.llama_adapter_lora_init(self._model, os.fsencode(adapter.path))
+            if not loaded:
+                raise ModelError(f"{adapter.path}: no LoRA adapter for {self.path.name}{_reason()}")
+            self._adapters.append(loaded)
+        if not adapters:
+            return
+        handles = (api.llama_adapter_lora_p_ctypes * len(adapters))(*self._adapters)
+        scales = (ctypes.c_float * len(adapters))(*(a.scale for a in adapters))
+        if api.llama_set_adapters_lora(self._ctx, handles, len(adapters), scales):
+            raise ModelError(f"{adapters[0].path}: llama.cpp refuses to apply it{_reason()}")
+
+    def set_threads(self, decode: int, prefill: int) -> None:
+        """Compute with so many threads from now on. The lowest bits of the logits depend on those for decoding."""
+        if (decode, prefill) != (self.threads, self.prefill_threads):
+            self._api.llama_set_n_threads(self._ctx, decode, prefill)
+            self.threads, self.prefill_threads = decode, prefill
 
     def close(self) -> None:
         """Free model and context; a second call does nothing."""
@@ -99,9 +154,22 @@ class LlamaEngine:
             self._api.llama_batch_free(self._batch)
         if self._ctx:
             self._api.llama_free(self._ctx)
+        for adapter in self._adapters:
+            self._api.llama_adapter_lora_free(adapter)
         if self._model:
             self._api.llama_model_free(self._model)
-        self._batch = self._ctx = self._model = None
+        self._batch = self._ctx = self._model = self._memory = None
+        self._adapters.clear()
+
+    def __enter__(self) -> LlamaEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def is_end(self, token: int) -> bool:
+        """Whether a token ends the answer."""
+        return bool(self._api.llama_vocab_is_eog(self._vocab, token))
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """Token ids of `text`, without BOS. Only with `special` is text like `<|im_end|>` a control token."""
@@ -125,7 +193,7 @@ class LlamaEngine:
     def vocabulary(self) -> Vocabulary:
         """The bytes of every token, for grammars over this model; made once (about half a second)."""
         if self._vocabulary is None:
-            ends = [t for t in range(self.n_vocab) if self._api.llama_vocab_is_eog(self._vocab, t)]
+            ends = [t for t in range(self.n_vocab) if self.is_end(t)]
             pieces = [self.piece(t) for t in range(self.n_vocab)]
             self._vocabulary = Vocabulary(pieces, ends, self.tokenize)
         return self._vocabulary
@@ -161,6 +229,20 @@ class LlamaEngine:
             raise ModelError(f"{self.path}: llama.cpp does not know its chat template")
         return buffer.raw[:n].decode("utf-8")
 
+    @property
+    def _kv(self) -> list[int]:
+        return self._held[MAIN]
+
+    @property
+    def n_past(self) -> int:
+        """Tokens in the KV cache; the next one gets this position."""
+        return len(self._kv)
+
+    @property
+    def can_cut(self) -> bool:
+        """Whether any tail of the cache can be forgotten; else stored prefixes are reused whole or not at all."""
+        return not self._recurrent and not self._window
+
     def prefill(self, tokens: Sequence[int], boundaries: Sequence[int] = ()) -> int:
         """Put `tokens` into the KV cache and return how many were there already.
 
@@ -179,7 +261,7 @@ class LlamaEngine:
         start = kept
         for end in ends:
             for at in range(start, end, N_BATCH):
-                self._decode(tokens[at : min(at + N_BATCH, end)])
+                self.decode(tokens[at : min(at + N_BATCH, end)])
             start = max(start, end)
         return kept
 
@@ -192,16 +274,11 @@ class LlamaEngine:
             self.clear()
             common = 0
         for at in range(common, len(tokens), N_BATCH):
-            self._decode(tokens[at : at + N_BATCH])
+            self.decode(tokens[at : at + N_BATCH])
 
     def holds(self, tokens: Sequence[int]) -> bool:
         """Whether the KV cache begins with `tokens`."""
         return self._kv[: len(tokens)] == list(tokens)
-
-    @property
-    def n_past(self) -> int:
-        """Tokens in the KV cache; the next one gets this position."""
-        return len(self._kv)
 
     def truncate(self, n: int) -> bool:
         """Forget everything after the first `n` tokens of the KV cache. False, with the cache as it was, where the
@@ -209,7 +286,9 @@ class LlamaEngine:
         """
         if n >= len(self._kv):
             return True
-        if not self._api.llama_memory_seq_rm(self._memory, 0, n, -1):
+        if self._window and self._api.llama_memory_seq_pos_min(self._memory, MAIN) > max(0, n - self._window):
+            return False
+        if not self._api.llama_memory_seq_rm(self._memory, MAIN, n, -1):
             return False
         del self._kv[n:]
         return True
@@ -217,28 +296,37 @@ class LlamaEngine:
     def clear(self) -> None:
         """Empty the KV cache."""
         self._api.llama_memory_clear(self._memory, False)
-        self._kv.clear()
+        for held in self._held.values():
+            held.clear()
 
-    def decode_rows(self, tokens: Sequence[int], rows: int | None = None) -> NDArray[np.float32]:
-        """Append `tokens` (at most N_BATCH) to the cache in one batch and return the logits after each of the last
-        `rows` of them (after each of all): a view of shape (rows, n_vocab), valid until the next call.
-        Raises ModelError when llama.cpp fails.
+    def decode(self, tokens: Sequence[int], rows: int = 1, sequence: int = MAIN) -> None:
+        """Append `tokens` (at most N_BATCH) in one batch; logits are kept after each of the last `rows` of them.
+
+        Raises ModelError when llama.cpp fails; the cache is empty then.
         """
-        wanted = len(tokens) if rows is None else rows
-        self._decode(tokens, wanted)
-        return np.ctypeslib.as_array(self._api.llama_get_logits(self._ctx), (wanted, self.n_vocab))
-
-    def _decode(self, tokens: Sequence[int], rows: int = 1) -> None:
-        n, at = len(tokens), len(self._kv)
+        n, held = len(tokens), self._held[sequence]
         self._batch_token[:n] = tokens
-        self._batch_pos[:n] = np.arange(at, at + n)
+        self._batch_pos[:n] = np.arange(len(held), len(held) + n)
         self._batch_logits[: n - rows] = 0
         self._batch_logits[n - rows : n] = 1
+        if sequence != self._batch_of:
+            for row in self._batch_seq:
+                row[0] = sequence
+            self._batch_of = sequence
         self._batch.n_tokens = n
         if code := self._api.llama_decode(self._ctx, self._batch):
+            at = len(held)
             self.clear()
             raise ModelError(f"{self.path}: llama_decode returned {code} at token {at}{_reason()}")
-        self._kv.extend(tokens)
+        held.extend(tokens)
+
+    def decode_rows(self, tokens: Sequence[int], rows: int | None = None) -> NDArray[np.float32]:
+        """`decode`, and the logits after each of the last `rows` tokens (after each of all): a view of shape
+        (rows, n_vocab), valid until the next call.
+        """
+        wanted = len(tokens) if rows is None else rows
+        self.decode(tokens, wanted)
+        return np.ctypeslib.as_array(self._api.llama_get_logits(self._ctx), (wanted, self.n_vocab))
 
     def logits(self) -> NDArray[np.float32]:
         """Logits after the last token: a view of shape (n_vocab,), valid until the next call."""
@@ -248,135 +336,104 @@ class LlamaEngine:
     def next_token_logits(self, suffix: Sequence[int], candidates: Sequence[int]) -> list[float]:
         """Logits of `candidates` after the cached tokens and `suffix`; the cache is left as it was.
 
-        The logits of the cached position itself are not kept: call `prefill` before generating.
+        The suffix is read in a sequence of its own that shares the cached tokens. The logits of the cached position
+        itself are not kept: call `prefill` before generating.
         """
-        at = len(self._kv)
+        self.share()
         for i in range(0, len(suffix), N_BATCH):
-            self._decode(suffix[i : i + N_BATCH])
+            self.decode(suffix[i : i + N_BATCH], sequence=ASIDE)
         row = self.logits()
         found = [float(row[c]) for c in candidates]
-        if not self.truncate(at):
-            self.clear()
+        self.drop()
         return found
 
-    def stream(
-        self,
-        tokens: Sequence[int],
-        *,
-        boundaries: Sequence[int] = (),
-        max_tokens: int = 256,
-        sampling: Sampling | None = None,
-        stop: Sequence[str] = (),
-        constraint: Constraint | None = None,
-    ) -> Iterator[Piece | Generation]:
-        """Yield a Piece per token, then the Generation. Closing the iterator cancels before the next token.
+    def share(self) -> None:
+        """Let the sequence ASIDE begin with all that is cached; nothing is copied (unified cache)."""
+        self.drop()
+        self._api.llama_memory_seq_cp(self._memory, MAIN, ASIDE, -1, -1)
+        self._held[ASIDE] = list(self._kv)
 
-        `stop` strings end the answer and are not part of its text, though a piece may already have shown them.
-        Under a `constraint` only what its grammar allows is drawn, what it forces costs no step of its own, and an
-        answer that meets `max_tokens` is brought to an end that parses.
+    def drop(self) -> None:
+        """Forget the sequence ASIDE."""
+        self._api.llama_memory_seq_rm(self._memory, ASIDE, -1, -1)
+        self._held[ASIDE].clear()
+
+    def probe(self) -> tuple[int, float]:
+        """What the model says of the cached tokens: the likeliest token after two fixed ones and its logit. Two, as
+        the arithmetic of a single one depends on the number of threads. The cache is left as it was; (-1, 0) when it
+        has no room.
         """
-        started = time.perf_counter()
-        cached = self.prefill(tokens, boundaries)
-        prefilled = time.perf_counter()
-        first = prefilled
-        sampler = Sampler(sampling or Sampling())
-        out: list[int] = []
-        data, shown = b"", 0
-        reason: FinishReason = "length"
-        limit = min(max_tokens, self.n_ctx - len(tokens))
-        for decided in self._decided(tokens, sampler, constraint, limit):
-            if not out:
-                first = time.perf_counter()
-            for made in decided:
-                if self.is_end(made):
-                    reason = "stop"
-                    break
-                out.append(made)
-                data += self.piece(made)
-                text = data.decode("utf-8", errors="ignore")
-                yield Piece(made, text[shown:])
-                shown = len(text)
-                if any(s in text for s in stop):
-                    reason = "stop"
-                    break
-            if constraint is not None and constraint.is_finished():
-                reason = "stop"
-            if reason == "stop" or len(out) >= limit:
-                break
-        if constraint is not None and reason == "length":
-            for made in constraint.close(data):
-                out.append(made)
-                data += self.piece(made)
-                text = data.decode("utf-8", errors="ignore")
-                yield Piece(made, text[shown:])
-                shown = len(text)
-        text = data.decode("utf-8", errors="replace")
-        text = text[: min([text.find(s) for s in stop if s in text], default=len(text))]
-        done = time.perf_counter()
-        yield Generation(
-            text=text,
-            tokens=tuple(out),
-            finish_reason=reason,
-            prompt_tokens=len(tokens),
-            cached_tokens=cached,
-            prefill_ms=(prefilled - started) * 1e3,
-            ttft_ms=(first - started) * 1e3,
-            decode_ms=(done - first) * 1e3,
-            drafted=self.speculator.tally.drafted,
-            accepted=self.speculator.tally.accepted,
-        )
+        if self.n_past + 2 > self.n_ctx:
+            return -1, 0.0
+        self.share()
+        self.decode([0, 1], sequence=ASIDE)
+        row = self.logits()
+        best = int(row.argmax())
+        found = best, float(row[best])
+        self.drop()
+        return found
 
-    def _decided(
-        self, tokens: Sequence[int], sampler: Sampler, constraint: Constraint | None, limit: int
-    ) -> Iterator[list[int]]:
-        """The tokens after the prompt `tokens`, at most `limit`, as they are decided: one or several at a time."""
-        if limit < 1:
-            return
-        decided = [sampler.draw(self.logits(), constraint)]
-        if constraint is not None and not self.is_end(decided[0]):
-            forced = constraint.forced()[: limit - 1]
-            constraint.accept_all(forced)
-            decided += forced
-        yield decided
-        self.speculator.begin(tokens)
-        made, kept = len(decided), 0
-        while made < limit:
-            decided, kept = self.speculator.advance(self, sampler, constraint, decided[kept:], limit - made)
-            made += len(decided)
-            yield decided
+    def stream(self, tokens: Sequence[int], **options: Any) -> Iterator[Piece | Generation]:  # noqa: ANN401 - those of `stream`
+        """Yield a Piece per token, then the Generation: `ragq.engine.stream.stream` has the options."""
+        return stream(self, tokens, **options)
 
-    def is_end(self, token: int) -> bool:
-        """Whether a token ends an answer."""
-        return bool(self._api.llama_vocab_is_eog(self._vocab, token))
-
-    def save_state(self) -> tuple[list[int], bytes]:
-        """Tokens in the KV cache and llama.cpp's serialised state of them."""
-        size = self._api.llama_state_seq_get_size(self._ctx, 0)
-        buffer = (ctypes.c_uint8 * size)()
-        written = self._api.llama_state_seq_get_data(self._ctx, buffer, size, 0)
+    def save_state(self) -> tuple[list[int], NDArray[np.uint8]]:
+        """Tokens in the KV cache and llama.cpp's serialised state of them, shape (bytes,)."""
+        size = self._api.llama_state_seq_get_size(self._ctx, MAIN)
+        state = np.empty(size, dtype=np.uint8)
+        written = self._api.llama_state_seq_get_data(self._ctx, _bytes(state), size, MAIN)
         if written != size:
             raise ModelError(f"{self.path}: state of {size} bytes, {written} written")
-        return list(self._kv), bytes(buffer)
+        return list(self._kv), state
 
-    def load_state(self, tokens: Sequence[int], state: bytes) -> bool:
-        """Put a saved state in place of the KV cache; False (and an empty cache) if llama.cpp refuses it.
+    def load_state(self, tokens: Sequence[int], state: NDArray[np.uint8]) -> bool:
+        """Put a saved state in place of the KV cache; False (and an empty cache) if llama.cpp refuses it or does not
+        hold the positions of `tokens` afterwards.
 
         The caller has verified length and checksum: llama.cpp aborts the process on a truncated state.
         """
         self.clear()
-        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
-        if self._api.llama_state_seq_set_data(self._ctx, buffer, len(state), 0) != len(state):
+        if self._api.llama_state_seq_set_data(self._ctx, _bytes(state), state.size, MAIN) != state.size:
+            self.clear()
+            return False
+        if self._api.llama_memory_seq_pos_max(self._memory, MAIN) != len(tokens) - 1:
             self.clear()
             return False
         self._kv.extend(tokens)
         return True
 
-    def fingerprint(self) -> str:
-        """What a saved state depends on besides its tokens: file, engine version and window-independent shape."""
+    def shape(self) -> dict[str, Any]:
+        """What a saved state depends on besides the weights and its tokens."""
         import llama_cpp
 
-        stat = self.path.stat()
-        return f"{llama_cpp.__version__}:{self.path.name}:{stat.st_size}:{stat.st_mtime_ns}:{self.n_vocab}"
+        api, options = self._api, self.options
+        return {
+            "engine": f"llama-cpp-python {llama_cpp.__version__}, state {api.LLAMA_STATE_SEQ_VERSION}",
+            "arch": self.metadata("general.architecture"),
+            "layers": int(api.llama_model_n_layer(self._model)),
+            "n_vocab": self.n_vocab,
+            "rope": [
+                int(api.llama_model_rope_type(self._model)),
+                self._rope("freq_base"),
+                self._rope("scaling.type"),
+                self._rope("scaling.factor"),
+            ],
+            "kv_type": options.kv_type,
+            "flash_attention": options.flash_attention,
+            "swa_full": options.swa_full or not api.llama_model_n_swa(self._model),
+            "extra_buffers": options.extra_buffers,
+            "batch": N_BATCH,
+            "adapters": [[a.digest, a.scale] for a in options.adapters],
+        }
+
+    def metadata(self, key: str) -> str:
+        """A scalar of the GGUF's metadata as text; empty when it is not there."""
+        buffer = ctypes.create_string_buffer(512)
+        n = self._api.llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
+        return buffer.value.decode("utf-8", errors="replace") if n >= 0 else ""
+
+    def _rope(self, key: str) -> str:
+        return self.metadata(f"{self.metadata('general.architecture')}.rope.{key}")
 
 
 _last_error: list[str] = []
@@ -386,13 +443,19 @@ def _reason() -> str:
     return f" ({_last_error[-1]})" if _last_error else ""
 
 
-def _api() -> Any:  # noqa: ANN401 - ctypes functions carry no types
+def _bytes(array: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - a ctypes pointer
+    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
+
+
+def prepare() -> Any:  # noqa: ANN401 - ctypes functions carry no types
     """The binding, imported on first use, silenced, its error lines kept for our own messages."""
     global _callback
     if "OMP_WAIT_POLICY" not in os.environ:
         # Read once, when libgomp is loaded. Its own default spins so long at each barrier that decoding collapses
         # when another process wants a core (1.8 against 9 tok/s on 2 busy cores).
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    # An assertion that fails would start a debugger to print a backtrace.
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     import llama_cpp.llama_cpp as api
 
     if _callback is None:
@@ -410,17 +473,6 @@ def _api() -> Any:  # noqa: ANN401 - ctypes functions carry no types
 
 
 _callback: Any = None
-
-
-def _check_header(path: Path) -> None:
-    """Refuse what is plainly no GGUF file before llama.cpp sees it."""
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    if magic != b"GGUF":
-        raise ModelError(f"{path}: expected a GGUF file (first bytes GGUF), found {magic!r}")
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

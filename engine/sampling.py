@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from ragq.engine.grammar import Constraint
+
+# Changes one row of logits, shape (n_vocab,), in place: -inf forbids a token.
+Mask = Callable[[NDArray[np.float32]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +27,10 @@ class Sampling:
 class Sampler:
     """Draws tokens for one generation; the same seed and logits give the same tokens."""
 
-    def __init__(self, sampling: Sampling) -> None:
+    def __init__(self, sampling: Sampling, mask: Mask | None = None) -> None:
+        """`mask` changes every row before a token is drawn from it."""
         self.sampling = sampling
+        self._mask = mask
         self._rng = np.random.default_rng(sampling.seed)
 
     def draw(self, logits: NDArray[np.float32], constraint: Constraint | None = None) -> int:
@@ -32,6 +38,8 @@ class Sampler:
 
         The likeliest token of all is tried before a mask of the whole vocabulary is made.
         """
+        if self._mask is not None:
+            self._mask(logits)
         if constraint is None:
             return self._draw(logits)
         token = int(np.argmax(logits))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ragq.cache.prefix import Prepared, prepare
 from ragq.engine.generation import Generation
 from ragq.engine.sampling import Sampling
 from ragq.index.lexicon import Lexicon
@@ -169,10 +170,14 @@ def _generate(rag: Ragq, question: Question, summary: str, draft: Draft, gate: G
         prompt = prompts.build(engine, summary, draft.evidence, question.text, question.language, settings.max_tokens)
         stable = prompt.boundaries[-1:]
         with trace.stage("cache.prefix") as prefix_note:
-            restored = _prepare_prefix(rag, engine, prompt, draft.patient)
-            prefix_note |= {"decision": restored, "tokens_in": stable[0]}
+            prepared = prepare_prefix(rag, engine, prompt, draft.patient)
+            prefix_note |= {"decision": prepared.status, "reused": prepared.tokens, "tokens_in": stable[0]}
+            if prepared.problem:
+                prefix_note["problem"] = prepared.problem
         yield StageEvent(trace.stages[-1])
         head = _bearing_lines(engine, prompt, rag)
+        if head.cached_tokens < stable[0]:
+            prefix_note["problem"] = f"{prepared.status} but not reused: {head.cached_tokens} tokens were in the cache"
         bearing = draft.bearing = bearing_numbers(head.text)
         lead = list(head.tokens) + engine.tokenize(("" if head.text.endswith("\n") else "\n") + words.answer)
         sentences = Sentences()
@@ -198,18 +203,11 @@ def _generate(rag: Ragq, question: Question, summary: str, draft: Draft, gate: G
     yield StageEvent(trace.stages[-1])
 
 
-def _prepare_prefix(rag: Ragq, engine: LlamaEngine, prompt: prompts.Prompt, patient: str | None) -> str:
+def prepare_prefix(rag: Ragq, engine: LlamaEngine, prompt: prompts.Prompt, patient: str | None) -> Prepared:
     """Have the stable blocks in the KV cache: from memory, from disk, or computed and kept."""
-    stable = prompt.tokens[: prompt.boundaries[-1]]
-    if engine.holds(stable):
-        return "in memory"
-    cache = rag.prefix_cache(patient)
-    if rag.settings.cache and cache.restore(engine, stable):
-        return "restored"
-    engine.prefill(stable, prompt.boundaries)
-    if rag.settings.cache:
-        cache.store(engine, stable)
-    return "computed"
+    kept = rag.settings.cache and rag.settings.cache_mb > 0
+    own, common = (rag.prefix_cache(patient), rag.prefix_cache(None)) if kept else (None, None)
+    return prepare(engine, own, common, prompt.tokens[: prompt.boundaries[-1]], prompt.boundaries)
 
 
 def _bearing_lines(engine: LlamaEngine, prompt: prompts.Prompt, rag: Ragq) -> Generation:

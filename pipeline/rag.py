@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragq.cache.alike import Likeness
     from ragq.cache.prefix import PrefixCache
     from ragq.engine.llama import LlamaEngine
+    from ragq.engine.probe import Trial
     from ragq.index.embed import Embedder, Offsets
     from ragq.index.lexicon import Lexicon
     from ragq.index.rerank import Reranker
@@ -44,6 +45,13 @@ def _with_key(settings: Settings) -> tuple[Settings, bytes | None, str | None]:
         return settings.model_copy(update={"cache": False}), None, str(error)
 
 
+def model_file(settings: Settings) -> Path:
+    """The generator's GGUF. Raises MissingError when it is not here."""
+    from ragq.engine.models import model_path
+
+    return Path(model_path(settings.model, settings.models_dir))
+
+
 class Ragq:
     """Opens models on first use and keeps them; `close` frees them. Safe to share between threads: each question
     opens its own shards, and the engine answers one question at a time.
@@ -54,6 +62,7 @@ class Ragq:
         self.settings, self.secret, self.key_trouble = _with_key(settings)
         self._lock = threading.RLock()
         self._engine: LlamaEngine | None = None
+        self._trial: Trial | None = None
         self._embedders: dict[str, Embedder] = {}
         self._reranker: Reranker | None = None
         self._segments: dict[str, tuple[int, Segment]] = {}
@@ -122,21 +131,37 @@ class Ragq:
             yield event
 
     def engine(self) -> LlamaEngine:
-        """The generator, loaded on first use."""
+        """The generator, loaded on first use; the number of threads follows who else wants the cores now."""
+        from ragq.engine.calibrate import choose, cores, running_now
         from ragq.engine.llama import LlamaEngine
-        from ragq.engine.models import model_path
-        from ragq.engine.probe import extra_buffers_work
+        from ragq.engine.options import Options, read_adapters
         from ragq.pipeline.draft import speculator
 
         with self._lock:
+            shown = self._first_run()
             if self._engine is None:
-                path = model_path(self.settings.model, self.settings.models_dir)
-                extra = extra_buffers_work(path, self.settings.cache_dir / "engine.json")
-                self._engine = LlamaEngine(
-                    path, n_ctx=self.settings.n_ctx, threads=self.settings.threads, extra_buffers=extra
+                settings = self.settings
+                options = Options(
+                    n_ctx=settings.n_ctx,
+                    threads=settings.threads,
+                    kv_type=settings.kv_type,
+                    extra_buffers=shown.extra_buffers,
+                    adapters=read_adapters(settings.adapter, settings.models_dir),
                 )
-                self._engine.speculator = speculator(self.settings, self._engine)
+                self._engine = LlamaEngine(model_file(settings), options)
+                self._engine.speculator = speculator(settings, self._engine)
+            if self.settings.threads is None:
+                self._engine.set_threads(*choose(list(shown.speeds), running_now(), cores()))
             return self._engine
+
+    def _first_run(self) -> Trial:
+        """What the model's first run on this machine showed."""
+        from ragq.engine.probe import trial
+
+        with self._lock:
+            if self._trial is None:
+                self._trial = trial(model_file(self.settings), self.settings.cache_dir / "engine")
+            return self._trial
 
     def query_embedder(self) -> Embedder:
         """The embedder for questions: the torch-free form of the default one where it is here."""
@@ -249,11 +274,15 @@ class Ragq:
         )
 
     def prefix_cache(self, patient: str | None) -> PrefixCache:
-        """KV states of one patient's stable prefix."""
+        """KV states of one patient's stable prefix; None: of what every prompt begins with. Once the engine is open
+        they can be read and kept, before they can be wiped.
+        """
         from ragq.cache.prefix import PrefixCache
 
         return PrefixCache(
             self.settings.cache_dir / "prefix",
             f"patient:{patient}" if patient else "-",
             self.settings.cache_mb * 1_000_000,
+            self._trial.digest if self._trial else "",
+            self.secret,
         )

@@ -95,7 +95,9 @@ def cache_key(rag: Ragq, shards: Sequence[Shard], patient: str | None, text: str
             s.temperature,
             s.seed,
             s.tool_calls,
+            s.kv_type,
         ],
+        "adapters": [[name, _adapter_state(name, s.models_dir)] for name in s.adapter],
     }
     if _RELATIVE.search(fold(text)):
         key["day"] = date.today().isoformat()
@@ -110,6 +112,11 @@ def _file_state(model: str) -> list[int] | None:
     except OSError:
         return None
     return [found.st_size, found.st_mtime_ns]
+
+
+def _adapter_state(name: str, models_dir: Path) -> list[int] | None:
+    plain = name.rpartition(":")[0] or name
+    return _file_state(plain) or _file_state(str(models_dir / "adapters" / f"{plain}.gguf"))
 
 
 def _exact(rag: Ragq, key: dict[str, Any], text: str, trace: Trace) -> Hit | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragq.errors import UsageError
 from ragq.pipeline import prompt as prompts
-from ragq.pipeline.ask import _prepare_prefix, _tables
+from ragq.pipeline.ask import _tables, prepare_prefix
 from ragq.pipeline.summary import summarise
 from ragq.pipeline.trace import Trace
 
@@ -43,5 +43,5 @@ def warm(rag: Ragq, patient: str) -> Warmed:
     engine = rag.engine()
     with engine.lock:
         prompt = prompts.build(engine, summary, (), "", "en", rag.settings.max_tokens)
-        status = _prepare_prefix(rag, engine, prompt, patient)
-    return Warmed(patient, rag.settings.model, status, prompt.boundaries[-1], round(trace.elapsed_ms(), 1))
+        prepared = prepare_prefix(rag, engine, prompt, patient)
+    return Warmed(patient, rag.settings.model, prepared.status, prompt.boundaries[-1], round(trace.elapsed_ms(), 1))

@@ -58,6 +58,9 @@ def ask(
     shared: list[str] | None = typer.Option(
         None, metavar="NAME", help="Shared shard to read; may be given more than once."
     ),
+    adapter: list[str] | None = typer.Option(
+        None, metavar="NAME[:SCALE]", help="LoRA adapter over the generator; may be given more than once."
+    ),
     refresh: bool = typer.Option(False, "--refresh", help="Answer anew, and keep that answer instead of a stored one."),
     no_cache: bool = typer.Option(False, "--no-cache", help="Neither read nor write stored answers and KV states."),
     home: Path | None = typer.Option(
@@ -86,6 +89,7 @@ def ask(
         "seed": seed,
         "speculate": speculate,
         "shared": tuple(shared) if shared else None,
+        "adapter": tuple(adapter) if adapter else None,
         "cache": False if no_cache else None,
     }
     question = sys.stdin.read() if question == "-" else question

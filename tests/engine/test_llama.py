@@ -9,7 +9,7 @@ from ragq.errors import DoesNotFitError, ModelError
 
 @pytest.fixture(scope="module")
 def engine(models_dir):
-    opened = LlamaEngine(model_path("smollm2-135m", models_dir), n_ctx=1024)
+    opened = LlamaEngine(model_path("smollm2-135m", models_dir), n_ctx=1024, threads=1)
     yield opened
     opened.close()
 
@@ -53,7 +53,7 @@ def test_stop_strings_and_length(engine):
 def test_a_reused_prefix_gives_the_same_logits_as_a_fresh_run(engine):
     stable = prompt(engine, "The patient takes apixaban. " * 10)
     tokens = stable + engine.tokenize(" And what about warfarin? It was stopped.")
-    engine.truncate(0)
+    engine.clear()
     assert engine.prefill(tokens, [len(stable)]) == 0
     fresh = engine.logits().copy()
     assert engine.prefill(stable + engine.tokenize(" Something else"), [len(stable)]) == len(stable)
@@ -64,13 +64,13 @@ def test_a_reused_prefix_gives_the_same_logits_as_a_fresh_run(engine):
 def test_a_restored_state_gives_the_same_logits_as_a_fresh_run(engine):
     stable = prompt(engine, "The patient takes apixaban. " * 10)
     tokens = stable + engine.tokenize(" And what about warfarin?")
-    engine.truncate(0)
+    engine.clear()
     engine.prefill(tokens, [len(stable)])
     fresh = engine.logits().copy()
-    engine.truncate(0)
+    engine.clear()
     engine.prefill(stable)
     saved = engine.save_state()
-    engine.truncate(0)
+    engine.clear()
     engine.prefill(prompt(engine, "Something quite different."))
     assert engine.load_state(*saved)
     assert engine.prefill(tokens, [len(stable)]) == len(stable)
@@ -79,7 +79,7 @@ def test_a_restored_state_gives_the_same_logits_as_a_fresh_run(engine):
 
 def test_looking_at_candidates_leaves_the_cache_as_it_was(engine):
     tokens = prompt(engine, "Is Paris in France?")
-    engine.truncate(0)
+    engine.clear()
     engine.prefill(tokens)
     yes, no = engine.tokenize("Yes")[0], engine.tokenize("No")[0]
     first = engine.next_token_logits(engine.tokenize("\nAnswer yes or no: "), [yes, no])
@@ -102,6 +102,40 @@ def test_rows_of_a_batch_agree_with_single_steps_and_can_be_taken_back(engine):
     assert engine.truncate(len(tokens))
     assert engine.holds(tokens)
     assert engine.n_past == len(tokens)
+
+
+def test_a_mask_decides_what_may_be_drawn(engine):
+    allowed = {engine.tokenize(w)[0] for w in (" Rome", " Berlin")}
+
+    def mask(logits):
+        forbidden = np.ones(logits.size, dtype=bool)
+        forbidden[list(allowed)] = False
+        logits[forbidden] = -np.inf
+
+    for sampling in (Sampling(), Sampling(temperature=1.5, seed=3)):
+        _, generation = run(engine, engine.tokenize(FRANCE), max_tokens=4, mask=mask, sampling=sampling)
+        assert set(generation.tokens) <= allowed
+
+
+def test_the_generation_tells_what_it_cost(engine):
+    tokens = engine.tokenize(FRANCE)
+    engine.clear()
+    _, first = run(engine, tokens, boundaries=[10], max_tokens=3)
+    _, second = run(engine, tokens, boundaries=[10], max_tokens=3)
+    assert (first.cached_tokens, second.cached_tokens) == (0, 10)
+    assert first.prefill_tok_s > 0
+    assert first.decode_tok_s > 0
+    assert first.load_ms == engine.load_ms > 0
+    assert first.threads == 1
+    assert second.tokens == first.tokens
+
+
+def test_a_stop_string_across_two_tokens_is_found(engine):
+    _, whole = run(engine, engine.tokenize(FRANCE), max_tokens=8)
+    middle = whole.text[3:6]
+    _, generation = run(engine, engine.tokenize(FRANCE), max_tokens=8, stop=[middle])
+    assert generation.finish_reason == "stop"
+    assert generation.text == whole.text[: whole.text.index(middle)]
 
 
 def test_a_cancelled_stream_leaves_a_usable_engine(engine):

@@ -1,41 +1,78 @@
 import json
-import sys
 
 import pytest
 from ragq.engine import probe
+from ragq.engine.calibrate import Speed, candidates, choose, cores
 from ragq.engine.models import model_path
+from ragq.errors import ModelError
+from ragq.eval.tiny_model import tiny_llama
 
 
-def test_a_working_build_is_found_to_work_and_kept(models_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "_cpu_flags", lambda: {"amx_tile"})
-    kept = tmp_path / "cache" / "engine.json"
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return tiny_llama(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(probe, "BUDGET_S", 0.0)
+
+
+def test_the_first_run_is_made_once_and_kept(models_dir, tmp_path):
     model = model_path("smollm2-135m", models_dir)
-    assert probe.extra_buffers_work(model, kept)
-    assert json.loads(kept.read_text())["works"] is True
+    told = []
+    made = probe.trial(model, tmp_path / "engine", told.append)
+    assert made.extra_buffers
+    assert [s.threads for s in made.speeds] == candidates(cores())
+    assert all(s.prefill > 0 and s.decode > 0 for s in made.speeds)
+    assert told
+    kept = next((tmp_path / "engine").iterdir())
     assert kept.stat().st_mode & 0o777 == 0o600
+    told.clear()
+    assert probe.trial(model, tmp_path / "engine", told.append) == made
+    assert not told
 
 
-def test_a_child_that_dies_of_a_signal_is_no(tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "_cpu_flags", lambda: {"amx_tile"})
-    dying = tmp_path / "python"
-    dying.write_text("#!/bin/sh\nkill -ILL $$\n")
-    dying.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(dying))
-    kept = tmp_path / "engine.json"
-    assert not probe.extra_buffers_work(tmp_path / "any.gguf", kept)
-    monkeypatch.setattr(sys, "executable", "/nonexistent")
-    assert not probe.extra_buffers_work(tmp_path / "any.gguf", kept)
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"build": "another", "works": false}'])
-def test_a_kept_answer_of_another_build_is_not_used(models_dir, tmp_path, monkeypatch, content):
-    monkeypatch.setattr(probe, "_cpu_flags", lambda: {"amx_tile"})
-    kept = tmp_path / "engine.json"
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"extra_buffers": true, "speeds": [], "digest": "x"}'])
+def test_a_kept_trial_that_cannot_be_read_is_made_anew(model, tmp_path, content):
+    kept = tmp_path / f"{probe._key(model)}.json"
     kept.write_text(content)
-    assert probe.extra_buffers_work(model_path("smollm2-135m", models_dir), kept)
+    assert probe.trial(model, tmp_path).speeds
+    assert json.loads(kept.read_text())["speeds"]
 
 
-def test_a_cpu_without_amx_is_not_tried(tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "_cpu_flags", lambda: {"avx2"})
-    assert probe.extra_buffers_work(tmp_path / "none.gguf", tmp_path / "engine.json")
-    assert not (tmp_path / "engine.json").exists()
+def test_what_dies_with_the_special_layouts_runs_without(model, tmp_path, monkeypatch):
+    """The child that is asked for the layouts ends by SIGILL, as llama.cpp does on such a build."""
+    run = probe.Child.run
+
+    def dying(child, path, extra, budget_s=None):
+        return probe.Outcome([], "", "SIGILL") if extra else run(child, path, extra, budget_s)
+
+    monkeypatch.setattr(probe.Child, "run", dying)
+    assert not probe.trial(model, tmp_path).extra_buffers
+
+
+def test_what_dies_either_way_is_an_error_that_names_the_file(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(probe.Child, "run", lambda *_: probe.Outcome([], "", "SIGABRT"))
+    with pytest.raises(ModelError, match=r"tiny\.gguf.*SIGABRT"):
+        probe.trial(model, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+SPEEDS = [Speed(4, 400.0, 20.0), Speed(2, 210.0, 19.5), Speed(1, 110.0, 12.0)]
+
+
+def test_a_quiet_machine_gets_the_fastest_number_of_threads():
+    assert choose(SPEEDS, running=0, n_cores=4) == (2, 4)
+
+
+def test_a_busy_machine_leaves_the_cores_that_others_use():
+    assert choose(SPEEDS, running=2, n_cores=4) == (2, 2)
+    assert choose(SPEEDS, running=3, n_cores=4) == (1, 1)
+    assert choose(SPEEDS, running=40, n_cores=4) == (1, 1)
+
+
+def test_candidates_are_all_cores_and_shares_of_them():
+    assert candidates(1) == [1]
+    assert candidates(2) == [2, 1]
+    assert candidates(16) == [16, 12, 8, 4]
