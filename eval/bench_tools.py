@@ -86,14 +86,14 @@ def summarise(rows: Sequence[Row]) -> Results:
 
 def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], keep: Path | None) -> tuple[list[Row], Results]:
     from ragq.engine.llama import LlamaEngine
-    from ragq.engine.probe import extra_buffers_work
+    from ragq.engine.probe import trial
     from ragq.index.embed import open_embedder
 
     path = model_path(settings.model, settings.models_dir)
     embedder = open_embedder(model_path(EMBEDDER, settings.models_dir), "minilm-l6")
     engine = LlamaEngine(
         path, n_ctx=settings.n_ctx, threads=settings.threads,
-        extra_buffers=extra_buffers_work(path, settings.cache_dir / "engine.json"),
+        extra_buffers=trial(path, settings.cache_dir / "engine").extra_buffers,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as spare:
         partial = Partial(
