@@ -28,7 +28,7 @@ _SPELLING = {
 # Assertions that may be left to the check of the finished value.
 _AFTER = frozenset(
     "$dynamicRef contains contentEncoding contentMediaType contentSchema dependencies dependentRequired dependentSchemas else format if"
-    " maxContains maximum minContains minimum exclusiveMaximum exclusiveMinimum maxProperties minProperties multipleOf not oneOf"
+    " maxContains maximum minContains minimum exclusiveMaximum exclusiveMinimum maxProperties minProperties multipleOf not oneOf pattern"
     " patternProperties propertyNames then unevaluatedItems unevaluatedProperties uniqueItems".split()
 )
 _MAX_WEAKENED = 12
@@ -134,7 +134,7 @@ def compile_schema(schema: Any, vocabulary: Vocabulary, dialect: str = DRAFT_202
             made = Grammar(plain, source, frozenset(dropped), vocabulary, _validator(plain, asserts))
             _try(made)
             return made
-        found = _blamed(problem)
+        found = _blamed(problem) & {k for node in schemas.subschemas(weak) for k in node}
         if "oneOf" in found:
             # Some alternative holds; that no second one does is left to the check.
             options["coerce_one_of"] = True
@@ -280,6 +280,7 @@ _BLAME = (
     (re.compile(r"Unimplemented keys: \[(.*?)\]"), None),
     (re.compile(r"oneOf constraints are not supported"), "oneOf"),
     (re.compile(r"Unknown format"), "format"),
+    (re.compile(r"look-around|look-ahead|backreferences"), "pattern patternProperties"),
     (re.compile(r"patternProperty regexes .* not disjoint"), "patternProperties"),
     (re.compile(r"'multipleOf'"), "multipleOf"),
     (re.compile(r"regex for (?:float|integer|int)"), "minimum maximum exclusiveMinimum exclusiveMaximum"),

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field
 from ragq.engine.generation import Generation
 from ragq.engine.models import model_path
-from ragq.eval import gbnf, schema_suite
+from ragq.engine.schema import DRAFT_2020
+from ragq.eval import gbnf, pydantic_cases, schema_suite
 from ragq.eval.bfcl import Item, read, right
 from ragq.eval.partial import Partial
 from ragq.tools import calling
@@ -50,6 +51,8 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
         cases = schema_suite.read(suite)
         if quick:
             cases = random.Random(SEED).sample(cases, min(QUICK_SCHEMAS, len(cases)))
+        made = [(DRAFT_2020, case) for case in pydantic_cases.cases()]
+        results |= {f"pydantic_{k}": v for k, v in schema_suite.measure(made).items()}
         _say(f"{len(cases)} schemas")
         results |= schema_suite.measure(cases)
         if not quick:

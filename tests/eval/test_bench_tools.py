@@ -3,6 +3,7 @@ from ragq.engine.grammar import Vocabulary
 from ragq.engine.schema import DRAFT_2020
 from ragq.eval.bench_tools import summarise
 from ragq.eval.bfcl import Item, right
+from ragq.eval.pydantic_cases import cases
 from ragq.eval.schema_suite import measure, verdict
 from ragq.tools.function import Function
 
@@ -53,6 +54,12 @@ WRONG = case({"type": "integer"}, (1, False))
 def test_verdicts():
     found = [verdict(c, DRAFT_2020, BYTES) for c in (ENFORCED, CHECKED, REFUSED, WRONG)]
     assert found == ["enforced", "checked", "refused", "wrong"]
+
+
+def test_models_as_function_calling_uses_them_are_held():
+    found = [verdict(c, DRAFT_2020, BYTES) for c in cases()]
+    assert set(found) <= {"enforced", "checked"}
+    assert found.count("checked") == 1  # a set: uniqueItems
 
 
 def test_members_may_stand_in_any_order():
