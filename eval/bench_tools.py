@@ -44,29 +44,43 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
     `n` limits the items of each category; with `keep`, rows are kept beside that file until the run is whole, and a
     killed run goes on from them.
     """
+    results: Results = {}
+    with tempfile.TemporaryDirectory() as spare:
+        # What asks the model comes first: only its rows are kept when the run is killed.
+        run_of = {"model": settings.model, "seed": SEED, "prompt": calling.SYSTEM}
+        partial = Partial(keep or Path(spare) / "rows", run_of)
+        if (data / "bfcl").is_dir():
+            limits = {
+                c: min(n or limit, limit) if quick else n or limit for c, limit in (QUICK_N if quick else N).items()
+            }
+            results |= _calls(settings, data / "bfcl", limits, partial)
+        else:
+            _say(f"{data}/bfcl is not here: no calls are measured")
+        results |= _schemas(settings, quick, data / "json_schema_test_suite")
+        partial.finish()
+    return results
+
+
+def _schemas(settings: Settings, quick: bool, suite: Path) -> Results:
+    """Schemas of pydantic models, and of the suite where it is here; with llama.cpp's own grammars unless `quick`."""
     from ragq.engine.llama import LlamaEngine
 
-    results: Results = {}
-    if (suite := data / "json_schema_test_suite").is_dir():
-        cases = schema_suite.read(suite)
-        if quick:
-            cases = random.Random(SEED).sample(cases, min(QUICK_SCHEMAS, len(cases)))
-        made = [(DRAFT_2020, case) for case in pydantic_cases.cases()]
-        results |= {f"pydantic_{k}": v for k, v in schema_suite.measure(made).items()}
-        _say(f"{len(cases)} schemas")
-        results |= schema_suite.measure(cases)
-        if not quick:
-            small = model_path(SMALL, settings.models_dir)
-            results |= gbnf.measure(cases, small, (_Order.model_json_schema(), ORDER))
-            engine = LlamaEngine(small, n_ctx=512)
-            results["masks_per_s"] = _masks(engine)
-            engine.close()
-    if not (data / "bfcl").is_dir():
-        _say(f"{data}/bfcl is not here: no calls are measured")
+    made = [(DRAFT_2020, case) for case in pydantic_cases.cases()]
+    results = {f"pydantic_{k}": v for k, v in schema_suite.measure(made).items()}
+    if not suite.is_dir():
         return results
-    limits = {c: min(n or limit, limit) if quick else n or limit for c, limit in (QUICK_N if quick else N).items()}
-    rows, masks = _calls(settings, data / "bfcl", limits, keep)
-    return results | masks | summarise(rows)
+    cases = schema_suite.read(suite)
+    if quick:
+        cases = random.Random(SEED).sample(cases, min(QUICK_SCHEMAS, len(cases)))
+    _say(f"{len(cases)} schemas")
+    results |= schema_suite.measure(cases)
+    if not quick:
+        small = model_path(SMALL, settings.models_dir)
+        results |= gbnf.measure(cases, small, (_Order.model_json_schema(), ORDER))
+        engine = LlamaEngine(small, n_ctx=512)
+        results["masks_per_s"] = _masks(engine)
+        engine.close()
+    return results
 
 
 def summarise(rows: Sequence[Row]) -> Results:
@@ -87,7 +101,7 @@ def summarise(rows: Sequence[Row]) -> Results:
     return results
 
 
-def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], keep: Path | None) -> tuple[list[Row], Results]:
+def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], partial: Partial) -> Results:
     from ragq.engine.llama import LlamaEngine
     from ragq.engine.probe import trial
     from ragq.index.embed import open_embedder
@@ -98,31 +112,28 @@ def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], keep: Pa
         path, n_ctx=settings.n_ctx, threads=settings.threads,
         extra_buffers=trial(path, settings.cache_dir / "engine").extra_buffers,
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as spare:
-        partial = Partial(
-            keep or Path(spare) / "rows", {"model": settings.model, "seed": SEED, "prompt": calling.SYSTEM}
-        )
-        partial.open()
-        done = {(r["category"], r["id"]) for r in partial.results}
-        for category, limit in limits.items():
-            items = read(folder / f"{category}.jsonl")
-            random.Random(SEED).shuffle(items)
-            for i, item in enumerate(items[:limit]):
-                if (category, item.id) not in done:
-                    _say(f"{category} {i + 1} of {limit}")
-                    partial.append({"category": category, "id": item.id, **_item(item, engine, embedder)})
-        wanted = {(c, x.id) for c, limit in limits.items() for x in _sample(folder, c, limit)}
-        rows = [r for r in partial.results if (r["category"], r["id"]) in wanted]
-        partial.finish()
+    partial.open()
+    done = {(r["category"], r["id"]) for r in partial.results}
+    chosen = _sample(folder, limits)
+    for i, (category, item) in enumerate(chosen, start=1):
+        if (category, item.id) not in done:
+            _say(f"{i} of {len(chosen)}: {category}")
+            partial.append({"category": category, "id": item.id, **_item(item, engine, embedder)})
+    wanted = {(category, item.id) for category, item in chosen}
+    rows = [r for r in partial.results if (r["category"], r["id"]) in wanted]
     masks = _masks(engine)
     engine.close()
-    return rows, {"masks_per_s_large": masks}
+    return {**summarise(rows), "masks_per_s_large": masks}
 
 
-def _sample(folder: Path, category: str, limit: int) -> list[Item]:
-    items = read(folder / f"{category}.jsonl")
-    random.Random(SEED).shuffle(items)
-    return items[:limit]
+def _sample(folder: Path, limits: Mapping[str, int]) -> list[tuple[str, Item]]:
+    """The items drawn of each category, by turns, so that a part of a run is a sample as well."""
+    drawn = []
+    for category, limit in limits.items():
+        items = read(folder / f"{category}.jsonl")
+        random.Random(SEED).shuffle(items)
+        drawn += [(i, category, item) for i, item in enumerate(items[:limit])]
+    return [(category, item) for _, category, item in sorted(drawn, key=lambda d: d[0])]
 
 
 def _item(item: Item, engine: LlamaEngine, embedder: Embedder) -> Row:

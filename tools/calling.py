@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,9 +116,6 @@ def stated(args: Mapping[str, Any], function: Function, request: str) -> dict[st
 
 
 def _is_stated(name: str, value: Any, function: Function, words: set[str], request: str) -> bool:  # noqa: ANN401
-    schema = function.arguments[name]
-    if "default" in schema and value == schema["default"]:
-        return False
     if isinstance(value, bool):
         about = _words(re.sub(r"[._]", " ", name)) - _COMMON
         return bool(about & words)
@@ -125,7 +123,7 @@ def _is_stated(name: str, value: Any, function: Function, words: set[str], reque
         return value in _numbers(request)
     if isinstance(value, str):
         wanted = _words(value)
-        return bool(wanted) and len(wanted & words) * 2 >= len(wanted)
+        return bool(wanted) and sum(_is_near(w, words) for w in wanted) * 2 >= len(wanted)
     if isinstance(value, list):
         return bool(value) and all(_is_stated(name, v, function, words, request) for v in value)
     return bool(value)
@@ -134,6 +132,13 @@ def _is_stated(name: str, value: Any, function: Function, words: set[str], reque
 _COMMON = frozenset("is get use include show return has with the of to".split())
 _SMALL = {w: i for i, w in enumerate(
     "zero one two three four five six seven eight nine ten eleven twelve".split())}  # fmt: skip
+
+
+def _is_near(word: str, words: set[str]) -> bool:
+    """Whether a word stands among others, inflected (`woman`, `women`) or abbreviated (`mi`, `miles`)."""
+    if word in words or (1 < len(word) < 4 and any(w.startswith(word) for w in words)):
+        return True
+    return len(word) > 3 and bool(get_close_matches(word, words, n=1, cutoff=0.8))
 
 
 def _words(text: str) -> set[str]:
