@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -373,7 +373,7 @@ class LlamaEngine:
         self.drop()
         return found
 
-    def stream(self, tokens: Sequence[int], **options: Any) -> Iterator[Piece | Generation]:  # noqa: ANN401 - those of `stream`
+    def stream(self, tokens: Sequence[int], **options: Any) -> Generator[Piece | Generation, None, None]:  # noqa: ANN401 - those of `stream`
         """Yield a Piece per token, then the Generation: `ragq.engine.stream.stream` has the options."""
         return stream(self, tokens, **options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -55,8 +55,8 @@ def stream(
     stop: Sequence[str] = (),
     constraint: Constraint | None = None,
     mask: Mask | None = None,
-) -> Iterator[Piece | Generation]:
-    """Yield a Piece per token, then the Generation. Closing the iterator cancels before the next token.
+) -> Generator[Piece | Generation, None, None]:
+    """Yield a Piece per token, then the Generation. Closing the generator cancels before the next token.
 
     `stop` strings end the answer and are not part of its text, though a piece may already have shown them.
     Under a `constraint` only what its grammar allows is drawn, what it forces costs no step of its own, and an

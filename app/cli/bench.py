@@ -8,20 +8,24 @@ from typing import Any
 import typer
 
 # Where each bench lives; its `run(settings, quick, data)` gives figures by key.
-BENCHES = {"cache": "ragq.eval.bench_cache", "index": "ragq.eval.bench_index", "tools": "ragq.eval.bench_tools"}
+BENCHES = {
+    "cache": "ragq.eval.bench_cache", "engine": "ragq.eval.bench_engine", "index": "ragq.eval.bench_index",
+    "tools": "ragq.eval.bench_tools",
+}  # fmt: skip
 
 # Those that ask a model many times: limited by --n, and a killed run goes on where it was.
 RESUMABLE = frozenset({"tools"})
 
 
 def bench(
-    name: str = typer.Argument(help="What to measure: cache, index or tools."),
+    name: str = typer.Argument(help="What to measure: cache, engine, index or tools."),
     quick: bool = typer.Option(False, "--quick", help="Fewer tries: a minute instead of several."),
     data: Path = typer.Option(
         Path("../shared/data"), metavar="DIR", help="Folder with the data sets; what is not there is left out."
     ),
     n: int | None = typer.Option(None, "--n", min=1, help="At most so many items of each kind, where that applies."),
     json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the figures here."),
+    model: str | None = typer.Option(None, metavar="NAME", help="Generator, instead of the one of the settings."),
     home: Path | None = typer.Option(None, metavar="DIR", help="Where the models live, instead of RAGQ_HOME."),
 ) -> None:
     """Measure one part and print its figures; nothing of the home is changed.
@@ -40,7 +44,7 @@ def bench(
 
     if name not in BENCHES:
         raise UsageError(f"unknown bench {name!r}; known: {', '.join(BENCHES)}")
-    settings = load({"home": home})
+    settings = load({"home": home, "model": model})
     options: dict[str, Any] = {"n": n, "keep": json_file} if name in RESUMABLE else {}
     results = import_module(BENCHES[name]).run(settings, quick, data, **options)
     report = {"bench": name, "machine": machine(), "versions": versions(settings), "results": results}

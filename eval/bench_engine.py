@@ -1,0 +1,42 @@
+"""Engine bench: restoring a prefix, the cost of our own code beside llama.cpp's, and leaks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ragq.engine.models import model_path
+from ragq.engine.options import Options
+from ragq.engine.probe import trial
+from ragq.eval.bench_cycles import cycles
+from ragq.eval.bench_overhead import overhead
+from ragq.eval.bench_restore import restoring
+from ragq.settings import Settings
+
+Results = dict[str, float]
+
+
+def run(settings: Settings, quick: bool, data: Path) -> Results:
+    """Measure the generator of the settings; nothing of the home is changed but the kept first run of the model.
+
+    Raises MissingError when the model is not here.
+    """
+    path = Path(model_path(settings.model, settings.models_dir))
+    shown = trial(path, settings.cache_dir / "engine", _say)
+    options = Options(threads=settings.threads, extra_buffers=shown.extra_buffers, kv_type=settings.kv_type)
+    parts: dict[str, Callable[[], Results]] = {
+        "restoring": lambda: restoring(path, options, 1500 if quick else 6000),
+        "overhead": lambda: overhead(path, options, 4 if quick else 12),
+        "cycles": lambda: cycles(200 if quick else 1000),
+    }
+    results: Results = {f"first_run_{s.threads}_threads_prefill_tok_s": s.prefill for s in shown.speeds}
+    results |= {f"first_run_{s.threads}_threads_decode_tok_s": s.decode for s in shown.speeds}
+    for name, part in parts.items():
+        _say(f"{name}…")
+        results |= part()
+    return results
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
