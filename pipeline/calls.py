@@ -11,11 +11,15 @@ from ragq.pipeline.compute import computation
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.scope import scope_of
 from ragq.pipeline.trace import Trace
+from ragq.tools.calling import rank
 from ragq.tools.loop import choose_calls
-from ragq.tools.registry import built_in
+from ragq.tools.registry import Registry, built_in
 
 if TYPE_CHECKING:
     from ragq.pipeline.rag import Ragq
+
+# The tools nearest to the question that the model is shown: all of them are a thousand tokens of prompt.
+SHOWN = 5
 
 
 def called_evidence(rag: Ragq, question: str, shards: Sequence[Shard], trace: Trace) -> list[Evidence]:
@@ -23,7 +27,11 @@ def called_evidence(rag: Ragq, question: str, shards: Sequence[Shard], trace: Tr
     engine = rag.engine()
     scope = scope_of(rag, shards)
     with engine.lock, trace.stage("tools.model") as note:
-        made = choose_calls(question, built_in(), scope, engine, rag.settings.tool_calls)
+        every = built_in()
+        ranked = rank(question, [t.function() for t in every], rag.query_embedder())
+        near = Registry(every.get(f.name) for _, f in ranked[:SHOWN])
+        made = choose_calls(question, near, scope, engine, rag.settings.tool_calls)
+        note["shown"] = [t.name for t in near]
         note["calls"] = [
             {
                 "tool": m.tool,

@@ -11,7 +11,7 @@ from ragq.index.store import Cited
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, told
-from ragq.tools.labs import extreme, numeric, shown
+from ragq.tools.labs import extreme, numeric
 from ragq.tools.record import Medication
 from ragq.tools.result import ToolError
 
@@ -80,7 +80,9 @@ def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bo
     """Of the rows, newest first: the extreme one where that is asked, all with `whole` or where the course is asked,
     else the latest.
     """
-    every = whole or "trend" in question.intents or bool(_AFTER.search(fold(question.text)))
+    superlative = bool(question.intents & {"highest", "lowest"})
+    # Where the extreme cannot be told, because a result is no number or in a unit apart, all are shown.
+    every = whole or superlative or "trend" in question.intents or bool(_AFTER.search(fold(question.text)))
     chosen = _extreme(question, rows) or (list(rows) if every else rows[:1])
     statements = [Statement(told(c, question), (row(c, tables, ROUTE),)) for c in chosen]
     if len(chosen) >= MIN_COURSE and (course := _course(question, tables, chosen)):
@@ -119,7 +121,7 @@ def _course(question: Question, tables: Tables, rows: Sequence[Cited]) -> Statem
     key = "rose" if last.value > first.value else "fell" if last.value < first.value else "same"
     text = say(
         question, key, name=rows[0].row.name, first=first.recorded, start=first.date or "", last=last.recorded,
-        end=last.date or "", low=shown(low.value), high=shown(high.value),
+        end=last.date or "", low=low.recorded, high=high.recorded,
     )  # fmt: skip
     return Statement(text, tuple(dict.fromkeys(row(c, tables, ROUTE) for _, c in ends)))
 

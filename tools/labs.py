@@ -89,17 +89,10 @@ def numeric(rows: Sequence[Cited], unit: str | None, lab: str) -> list[tuple[Poi
     for c in rows:
         if m := _NUMBER.fullmatch(c.row.value or ""):
             own = c.row.unit or ""
-            value = float(m[1]) if not target or not own or tidy(own) == tidy(target) else convert(float(m[1]), own, target, lab)  # fmt: skip
-            found.append(
-                (
-                    Point(
-                        date=c.row.since,
-                        value=value,
-                        recorded=f"{c.row.value} {own}".strip(),
-                    ),
-                    c,
-                )
-            )
+            if target and not own:
+                raise ToolError(f"{c.quote.rstrip('.')} has no unit, other results are in {target}")
+            value = float(m[1]) if tidy(own) == tidy(target) else convert(float(m[1]), own, target, lab)
+            found.append((Point(date=c.row.since, value=value, recorded=f"{c.row.value} {own}".strip()), c))
     return found
 
 

@@ -45,7 +45,7 @@ def convert(value: float, unit: str, to: str, substance: str = "") -> float:
         return value
     if {source, target} <= {"c", "f"}:
         return value * 9 / 5 + 32 if target == "f" else (value - 32) * 5 / 9
-    if substance == "HbA1c" and {source, target} == {"%", "mmol/mol"}:
+    if substance.casefold() == "hba1c" and {source, target} == {"%", "mmol/mol"}:
         # IFCC-NGSP master equation (Hoelzel 2004, Clin Chem 50:166): NGSP % = 0.09148 IFCC + 2.152.
         return (value - 2.152) / 0.09148 if target == "mmol/mol" else 0.09148 * value + 2.152
     kind, factor = _measure(source, substance)
@@ -78,11 +78,12 @@ def _amount(unit: str, substance: str) -> tuple[str, float]:
     m = re.fullmatch(r"([kdcmunp]?)(mol|eq)", unit)
     if m is None:
         raise ToolError(f"unknown unit {unit!r}")
-    if substance not in MOLAR_MASS:
+    name = next((n for n in MOLAR_MASS if n.casefold() == substance.casefold()), None)
+    if name is None:
         return f"amount of {substance or 'an unnamed substance'}", _PREFIX[m[1]]
-    mass = MOLAR_MASS[substance]
+    mass = MOLAR_MASS[name]
     if m[2] == "eq":
-        if substance not in _VALENCE:
-            raise ToolError(f"the valence of {substance} is not known, so {unit} has no conversion")
-        mass /= _VALENCE[substance]
+        if name not in _VALENCE:
+            raise ToolError(f"the valence of {name} is not known, so {unit} has no conversion")
+        mass /= _VALENCE[name]
     return "mass", _PREFIX[m[1]] * mass

@@ -93,6 +93,17 @@ def test_a_trend_is_in_one_unit_and_leaves_out_what_is_no_number():
         lab_trend({"lab": "mood"}, SCOPE)
 
 
+def test_results_with_and_without_a_unit_are_not_mixed():
+    facts = [
+        fact("lab", "Urate", since="2020-01-01", value="7", unit="mg/dL"),
+        fact("lab", "Urate", since="2021-01-01", value="400"),
+    ]
+    with pytest.raises(ToolError, match="has no unit"):
+        lab_trend({"lab": "urate"}, dataclasses.replace(SCOPE, record=read_record(facts, LEXICON)))
+    with pytest.raises(ToolError, match="no conversion"):
+        lab_trend({"lab": "weight", "unit": "cm"}, SCOPE)
+
+
 def test_a_check_finds_drugs_allergies_conditions_and_doubled_classes():
     kinds = {f.kind: f for f in interaction_check({"drug": "ibuprofen"}, SCOPE).findings}
     assert kinds["drug"].severity == "major"
