@@ -175,11 +175,13 @@ class LlamaEngine:
         """Token ids of `text`, without BOS. Only with `special` is text like `<|im_end|>` a control token."""
         data = text.encode("utf-8", errors="replace")
         room = len(data) + 16
-        out = (ctypes.c_int32 * room)()
-        n = self._api.llama_tokenize(self._vocab, data, len(data), out, room, False, special)
-        if n < 0:
-            raise ModelError(f"{self.path}: tokenizer needs {-n} places for {len(data)} bytes, got {room}")
-        return out[:n]
+        while True:
+            out = (ctypes.c_int32 * room)()
+            n = int(self._api.llama_tokenize(self._vocab, data, len(data), out, room, False, special))
+            if n >= 0:
+                return list(out[:n])
+            # A tokenizer without a space of its own spells it as three bytes.
+            room = -n
 
     def piece(self, token: int) -> bytes:
         """Bytes of one token; control tokens have none."""

@@ -27,7 +27,7 @@ def overhead(model: Path, options: Options, rounds: int) -> Results:
     `python_us_per_token` is what drawing and showing a token takes outside llama.cpp.
     """
     with LlamaEngine(model, replace(options, n_ctx=512)) as engine:
-        tokens = [(17 * i) % 5000 + 100 for i in range(PROMPT)]
+        tokens = [(17 * i) % (engine.n_vocab - 8) + 4 for i in range(PROMPT)]
         _raw(engine, tokens[:32])
         pairs: dict[str, list[tuple[float, float]]] = {"prefill": [], "decode": []}
         for i in range(rounds):

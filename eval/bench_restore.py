@@ -26,9 +26,11 @@ Results = dict[str, float]
 
 
 def restoring(model: Path, options: Options, n: int) -> Results:
-    """Times with a prefix of `n` tokens: seconds to the logits of a question's last token, cold and restored, each
-    from a file that is not in the page cache; `restore_s` without and `self_test_s` of the look at what was restored; the plain reading of that file, and llama.cpp's own state file (what
-    its server's slot restore loads). `restored_bit_identical` is 1 when the logits are.
+    """Times with a prefix of `n` tokens: seconds to the logits of a question's last token, cold and restored.
+
+    A restored one comes from a file that is not in the page cache: `restore_s` to read, verify and load it,
+    `self_test_s` to look at what was restored, beside the plain reading of that file and llama.cpp's own state file
+    (what its server's slot restore loads). `restored_bit_identical` is 1 when the logits are those of the cold run.
     """
     with LlamaEngine(model, replace(options, n_ctx=n + 256)) as engine, tempfile.TemporaryDirectory() as folder:
         tokens, ends = _prefix(engine, n)
