@@ -106,6 +106,21 @@ def model_path(name_or_path: str | Path, models_dir: Path) -> Path:
     raise _unknown(name)
 
 
+def hub_place(name: str) -> tuple[str, str, str]:
+    """Repo, file and revision of a GGUF on the hub: a hub id org/repo:file.gguf, or a registered model that is there.
+
+    Raises UsageError for any other name.
+    """
+    hub = _hub_id(name)
+    if hub is not None and hub[1] is not None:
+        return hub[0], hub[1], "main"
+    spec = _names().get(name.lower())
+    for source in spec.files[0].sources if spec else ():
+        if isinstance(source, HubFile) and source.path.endswith(".gguf"):
+            return source.repo, source.path, source.revision
+    raise UsageError(f"expected a hub id org/repo:file.gguf or a registered GGUF model, found {name!r}")
+
+
 def pull(name: str, models_dir: Path, progress: Progress | None = None, source: Path | None = None) -> Path:
     """Bring a registered model (or a hub id, into the hub's cache) to this machine and return its path.
 

@@ -214,6 +214,30 @@ def _hub_head(source: HubFile) -> Any:  # noqa: ANN401
         raise SourceError(f"no connection to {url.split('/resolve/')[0]}: {_first_line(error)}", True) from error
 
 
+def hub_range(repo: str, path: str, revision: str, size: int) -> tuple[bytes, int]:
+    """The first `size` bytes of a file on the hub, and how many it has in all. Raises OSError."""
+    hub = _hub()
+    from huggingface_hub.utils import build_hf_headers, get_session
+
+    url = hub.hf_hub_url(repo, path, revision=revision)
+    headers = {**build_hf_headers(), "Range": f"bytes=0-{size - 1}"}
+    data = bytearray()
+    try:
+        with get_session().stream("GET", url, headers=headers, timeout=HUB_WAIT_S, follow_redirects=True) as answer:
+            if answer.status_code not in (200, 206):
+                raise OSError(f"{url}: HTTP {answer.status_code}")
+            for chunk in answer.iter_bytes():
+                data += chunk
+                if len(data) >= size:  # a server may send the whole file whatever was asked
+                    break
+            total = answer.headers.get("Content-Range", "").rpartition("/")[2] or answer.headers.get("Content-Length")
+    except hub.errors.HTTPError as error:
+        raise OSError(_first_line(error)) from error
+    if not total or not total.isdigit():
+        raise OSError(f"{url}: the server does not say how large the file is")
+    return bytes(data[:size]), int(total)
+
+
 def overhead(source: Source) -> int:
     """Bytes of disk that a source needs at most beside the file itself."""
     if isinstance(source, HubFile):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import typer
-from ragq.cli import ask, bench, cache, config, demo, doctor, evaluate, index
+from ragq.cli import ask, bench, cache, config, demo, doctor, evaluate, index, plan
 from ragq.cli.models import models
 from ragq.cli.tools import tools
 from ragq.errors import RagqError
@@ -29,6 +29,7 @@ app.add_typer(tools, name="tools")
 app.add_typer(config.config, name="config")
 app.add_typer(evaluate.evaluation, name="eval")
 app.command("bench")(bench.bench)
+app.command("plan")(plan.plan)
 app.command("doctor")(doctor.doctor)
 
 
@@ -47,8 +48,8 @@ def _root(
         False, "--version", help="Print the version and leave.", is_eager=True, callback=_print_version
     ),
 ) -> None:
-    # `models pull` and `demo` were asked to download; nothing else may reach the network.
-    if ctx.invoked_subcommand not in ("models", "demo", "doctor"):
+    # `models pull`, `plan --remote` and `demo` were asked to download; nothing else may reach the network.
+    if ctx.invoked_subcommand not in ("models", "demo", "doctor", "plan"):
         from ragq.settings import quiet_hub
 
         quiet_hub()
