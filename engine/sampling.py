@@ -48,6 +48,14 @@ class Sampler:
         constraint.accept(token)
         return token
 
+    def masked(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The row as the mask leaves it; the given one stays as it is."""
+        if self._mask is None:
+            return logits
+        row = logits.copy()
+        self._mask(row)
+        return row
+
     def _draw(self, logits: NDArray[np.float32]) -> int:
         s = self.sampling
         if s.temperature <= 0:

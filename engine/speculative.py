@@ -32,6 +32,11 @@ class Decoder(Protocol):
 
     @property
     def n_past(self) -> int: ...
+    @property
+    def can_cut(self) -> bool: ...
+
+    n_rs_seq: int
+
     def decode_rows(self, tokens: Sequence[int], rows: int | None = None) -> NDArray[np.float32]: ...
     def truncate(self, n: int) -> bool: ...
     def is_end(self, token: int) -> bool: ...
@@ -86,8 +91,9 @@ class Speculator:
         self._right = 0
         self._alone = False
 
-    def begin(self, tokens: Sequence[int]) -> None:
-        """A new generation after the prompt `tokens`."""
+    def begin(self, tokens: Sequence[int], threads: tuple[int, int] = (1, 1)) -> None:
+        """A new generation after the prompt `tokens`, with `threads` for single steps and for batches."""
+        self.controller.with_threads(threads)
         self.tally = Tally()
         self._watched, self._right, self._alone = [], 0, False
         for drafter in (self._free, self._costly):
@@ -105,7 +111,7 @@ class Speculator:
         for drafter in (self._free, self._costly):
             if drafter is not None:
                 drafter.push(step)
-        draft = _NONE if self._alone else self._draft(len(step), room, constraint)
+        draft = _NONE if self._alone else self._draft(len(step), min(room - 1, _undoable(engine)), constraint)
         began = time.perf_counter()
         rows = engine.decode_rows(step + draft.tokens, len(draft.tokens) + 1)
         decided, self._alone = _verify(rows, draft.tokens, sampler, constraint, engine.is_end, room)
@@ -130,8 +136,6 @@ class Speculator:
             self._costly.close()
 
     def _draft(self, step: int, room: int, constraint: Constraint | None) -> Draft:
-        # The token after the last one drafted is decided as well.
-        room -= 1
         if self._free is not None:
             found, sure = self._free.draft(LONGEST_DRAFT)
             found = _allowed(found, constraint)
@@ -173,6 +177,11 @@ class Speculator:
                 self._watched, self._right = [], 0
 
 
+def _undoable(engine: Decoder) -> int:
+    """Drafted tokens that can be taken back, with one more for a near tie; a recurrent state keeps a few steps."""
+    return LONGEST_DRAFT if engine.can_cut else max(0, engine.n_rs_seq - 1)
+
+
 def _allowed(draft: list[int], constraint: Constraint | None) -> list[int]:
     """The draft as far as the grammar goes along with it."""
     return draft if constraint is None else draft[: constraint.agrees(draft)]
@@ -193,7 +202,7 @@ def _verify(
     greedy = bool(draft) and sampler.sampling.temperature <= 0
     while True:
         at = len(decided)
-        if greedy and _tied(rows[at], constraint):
+        if greedy and _tied(sampler.masked(rows[at]), constraint):
             return decided, True
         decided.append(sampler.draw(rows[at], constraint))
         if constraint is not None and not is_end(decided[-1]):

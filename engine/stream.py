@@ -116,7 +116,7 @@ def _decided(
         constraint.accept_all(forced)
         decided += forced
     yield decided
-    engine.speculator.begin(tokens)
+    engine.speculator.begin(tokens, (engine.threads, engine.prefill_threads))
     made, kept = len(decided), 0
     while made < limit:
         decided, kept = engine.speculator.advance(engine, sampler, constraint, decided[kept:], limit - made)

@@ -147,6 +147,7 @@ class Bigrams:
     def __init__(self):
         self.rows = np.log(np.array([[5, 3, 1, 1], [1, 2, 6, 1], [4, 4, 1, 1], [1, 1, 1, 1]], dtype=np.float32) / 10)
         self.kv = []
+        self.can_cut, self.n_rs_seq = True, 0
 
     @property
     def n_past(self):
@@ -219,6 +220,22 @@ def test_with_one_seed_the_text_is_the_same_with_and_without_drafts(draft):
         sampling = Sampling(temperature=0.9, top_k=3, seed=seed)
         drafting = Speculator(Fixed(*draft), always=3)
         assert written(drafting, sampling, 12) == written(Speculator(), sampling, 12)
+
+
+def test_a_recurrent_state_is_not_drafted_beyond_what_it_can_take_back():
+    toy = Bigrams()
+    for steps, drafted in ((0, 0), (1, 0), (4, 3), (40, 15)):
+        toy.can_cut, toy.n_rs_seq = False, steps
+        speculator = Speculator(Fixed(*[1] * 15), always=15)
+        speculator.advance(toy, Sampler(Sampling()), None, [0], 100)
+        assert speculator.tally.drafted == drafted
+
+
+def test_other_threads_mean_other_costs():
+    controller = timed(CHEAP)
+    controller.with_threads((2, 2))
+    controller.learn("good", 100, False)
+    assert controller.length("good", "free", 1, 100) == 0
 
 
 @pytest.fixture(scope="module")
