@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragq.index.inert import without_orders
 from ragq.index.store import Shard
-from ragq.pipeline.compute import computation
-from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.evidence import Evidence, computation
 from ragq.pipeline.scope import scope_of
 from ragq.pipeline.trace import Trace
 from ragq.tools.calling import rank

@@ -8,7 +8,7 @@ from datetime import date
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.cues import PATTERNS
-from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.evidence import Evidence, computation
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Statement, TableAnswer, Tables
 from ragq.tools import patient_scores, person
@@ -25,6 +25,7 @@ _ASKED: tuple[tuple[re.Pattern[str], Tool], ...] = tuple(
          r"|nacimiento", person.patient_age),
         (r"(?:estimated )?creatinine clearance|crcl|cockcroft(?:[- ]gault)?|aclaramiento (?:de )?(?:la )?creatinina|ccr",
          patient_scores.patient_creatinine_clearance),
+        (r"(?:(?:estimated |calculated )?e?gfr )?(?:by |with |using |por |segun )?ckd[- ]?epi(?: 2021)?(?: e?gfr)?", patient_scores.patient_egfr),
         (r"cha2?ds2?(?:[- ]?vasc?)?(?: score)?", patient_scores.patient_cha2ds2_vasc),
         (r"has[- ]?bled(?: score)?", patient_scores.patient_has_bled),
         (r"(?:corrected|adjusted) calcium|calcium corrected(?: for albumin)?|calcio corregido", patient_scores.patient_corrected_calcium),
@@ -50,6 +51,7 @@ def _nothing_else(rest: str, tables: Tables) -> bool:
     for intent in ("lab", "when", "status"):
         if intent in PATTERNS:
             rest = PATTERNS[intent].sub(" ", rest)
+    rest = re.sub(r"['’]s\b", " ", rest)
     known = ASKING_WORDS | _WORDS | set(tokenize(tables.record.name))
     return all(t in known or len(t) < 2 for t in tokenize(rest))
 
@@ -78,12 +80,6 @@ def _call(tool: Tool, question: Question, tables: Tables, asked: str) -> TableAn
         text = _in_spanish(text)
     lines = tuple(_line(n, route) for n in result.lines)
     return TableAnswer(route, (Statement(text, (computation(tool.name, result, tables.patient_shard, text), *lines)),))
-
-
-def computation(name: str, result: Result, shard: str, text: str) -> Evidence:
-    """What a tool gave, as a line that can be cited."""
-    quote = f"{text} ({result.source})"
-    return Evidence(text, quote, f"tool {name}", shard, f"tool:{name}", result.source, score=1.0)
 
 
 def _line(line: Line, route: str) -> Evidence:

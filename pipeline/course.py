@@ -9,23 +9,30 @@ from typing import Literal
 from ragq.index.spans import protected
 from ragq.index.store import Cited
 from ragq.index.tokenizer import fold, tokenize
+from ragq.pipeline.evidence import computation
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, told
 from ragq.tools.labs import extreme, numeric
 from ragq.tools.record import Medication
-from ragq.tools.result import ToolError
+from ragq.tools.result import Result, ToolError
+from ragq.tools.units import tidy
 
 ROUTE = "table:labs"
 # Words of time that a question about results may add.
 _TIME_WORDS = frozenset(
     tokenize(
         "recorded recording record all every each between until till before after during since from day date time start starting"
-        " began course year years month months tests measured registrado registrada todos todas entre hasta antes despues durante"
+        " began course year years month months tests measured history historial registrado registrada todos todas entre hasta antes despues durante"
         " desde dia fecha curso ano anos mes meses inicio empezo comenzo"
     )
 )
 _BEFORE = re.compile(r"\b(?:before|prior|antes)\b")
 _AFTER = re.compile(r"\b(?:since|after|following|from|desde|tras|despues)\b")
+_UNIT = re.compile(
+    r"\b(?:in|en)\s+(?P<unit>%|[a-zµμ]{1,4}/[a-z]{1,4}|mmol/mol|pounds|lbs?|kg|stone|inches|cm)\s*[?.]*$", re.IGNORECASE
+)
+_ALL = re.compile(r"\b(?:all|every|each|history|todos|todas|historial)\b")
+_LATEST = re.compile(r"\b(?:last|latest|most recent|newest|ultim[oa])\b")
 # From this many results on, the first line says where they went.
 MIN_COURSE = 3
 _TIMES = ("year", "month", "week", "day", "hour", "min")
@@ -42,6 +49,8 @@ def labs_in_time(question: Question, tables: Tables) -> TableAnswer | None:
         or question.intents & {"why", "dose", "stopped"}
     ):
         return None
+    if not drugs and (converted := _in_unit(question, tables, names[0])):
+        return converted
     dates = [s for s in protected(question.text, tables.lexicon) if s.kind == "date"]
     dated = {t for s in dates for t in tokenize(question.text[s.start : s.end])}
     if [w for w in question.residual if w not in dated and w not in _TIME_WORDS]:
@@ -82,8 +91,9 @@ def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bo
     """
     superlative = bool(question.intents & {"highest", "lowest"})
     # Where the extreme cannot be told, because a result is no number or in a unit apart, all are shown.
-    every = whole or superlative or "trend" in question.intents or bool(_AFTER.search(fold(question.text)))
-    chosen = _extreme(question, rows) or (list(rows) if every else rows[:1])
+    folded = fold(question.text)
+    every = whole or superlative or "trend" in question.intents or _AFTER.search(folded) or _ALL.search(folded)
+    chosen = _extreme(question, rows) or (list(rows) if every and not _LATEST.search(folded) else rows[:1])
     statements = [Statement(told(c, question), (row(c, tables, ROUTE),)) for c in chosen]
     if len(chosen) >= MIN_COURSE and (course := _course(question, tables, chosen)):
         statements.insert(0, course)
@@ -93,6 +103,32 @@ def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bo
 def has_value(text: str, tables: Tables) -> bool:
     """Whether a sentence holds a number that can be a result: not a date, a frequency or a length of time."""
     return any(s.kind == "number" and not s.norm.endswith(_TIMES) for s in protected(text, tables.lexicon))
+
+
+def _in_unit(question: Question, tables: Tables, lab: str) -> TableAnswer | None:
+    """The latest result in a unit that the question asks for: `HbA1c in %`."""
+    asked = _UNIT.search(question.text)
+    rows = tables.record.lab(lab, tables.lexicon)
+    known = set(tokenize(asked["unit"])) if asked else set()
+    if asked is None or not rows or not rows[0].row.unit or [w for w in question.residual if w not in known]:
+        return None
+    try:
+        point = numeric(rows[:1], asked["unit"], lab)[0][0]
+    except (ToolError, IndexError):
+        return None
+    recorded = row(rows[0], tables, ROUTE)
+    if tidy(asked["unit"]) == tidy(rows[0].row.unit):
+        return TableAnswer(ROUTE, (Statement(told(rows[0], question), (recorded,)),))
+    text = f"{rows[0].row.name} {point.recorded} = {point.value:.3g} {asked['unit']} ({point.date})."
+    made = Result(text=text, source="UCUM units and molar masses")
+    return TableAnswer(
+        "tool:convert_unit",
+        (
+            Statement(
+                text, (computation("convert_unit", made, tables.patient_shard, text), row(rows[0], tables, ROUTE))
+            ),
+        ),
+    )
 
 
 def _extreme(question: Question, rows: Sequence[Cited]) -> list[Cited]:

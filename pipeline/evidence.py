@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragq.index.store import Cited
+from ragq.tools.result import Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +38,9 @@ def from_row(cited: Cited, shard: str, origin: str, text: str | None = None) -> 
         score=1.0,
         chunk=cited.chunk,
     )
+
+
+def computation(name: str, result: Result, shard: str, text: str) -> Evidence:
+    """What a tool gave, as a line that can be cited."""
+    quote = f"{text} ({result.source})"
+    return Evidence(text, quote, f"tool {name}", shard, f"tool:{name}", result.source, score=1.0)
