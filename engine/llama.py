@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from ragq.engine.calibrate import cores
 from ragq.engine.fits import check_memory, fits_twice
 from ragq.engine.generation import Generation, Piece
+from ragq.engine.gguf import TYPES, read_gguf
 from ragq.engine.grammar import Vocabulary
 from ragq.engine.options import Options
 from ragq.engine.speculative import Speculator
@@ -27,7 +29,7 @@ N_BATCH = 512
 MAIN, ASIDE = 0, 1
 _KV_TYPES = {"f16": 1, "q8_0": 8}
 
-__all__ = ["N_BATCH", "LlamaEngine", "Piece"]
+__all__ = ["N_BATCH", "LlamaEngine", "Piece", "requantise"]
 
 
 class LlamaEngine:
@@ -475,6 +477,26 @@ def prepare() -> Any:  # noqa: ANN401 - ctypes functions carry no types
 
 
 _callback: Any = None
+
+
+def requantise(source: Path, target: Path, types: Mapping[str, int], threads: int) -> None:
+    """Write a copy of `source` whose tensors named in `types` have the ggml type given there; the others are copied.
+
+    Raises ModelError when llama.cpp fails.
+    """
+    api = prepare()
+    params = api.llama_model_quantize_default_params()
+    params.allow_requantize, params.nthread = True, threads
+    # A matrix that is not named would get the type of llama.cpp's own recipe.
+    names = {name: number for number, (name, _, _) in TYPES.items()}
+    whole = {t.name: names[t.type] for t in read_gguf(source).tensors if len(t.shape) > 1} | dict(types)
+    overrides = (api.llama_model_tensor_override * (len(whole) + 1))()
+    for entry, (name, kind) in zip(overrides, whole.items(), strict=False):
+        entry.pattern, entry.type = f"^{re.escape(name)}$".encode(), kind
+    params.tt_overrides = ctypes.cast(overrides, ctypes.POINTER(api.llama_model_tensor_override))
+    _last_error.clear()
+    if api.llama_model_quantize(os.fsencode(source), os.fsencode(target), ctypes.byref(params)):
+        raise ModelError(f"{source}: llama.cpp cannot re-quantise it{_reason()}")
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -149,3 +149,61 @@ def verify(
     bad = sorted({check.model for check in checks if not check.ok})
     if bad:
         raise MissingError(f"damaged: {', '.join(bad)}; run `ragq models pull {' '.join(bad)}`")
+
+
+@models.command("optimise")
+def optimise(
+    name: str = typer.Argument(help="A registered name or a GGUF file."),
+    bound: float = typer.Option(0.01, min=0.0, metavar="SHARE", help="How much perplexity may grow."),
+    coarser: bool = typer.Option(False, "--coarser", help="Also try types of fewer bits than the original's."),
+    as_json: bool = _JSON,
+) -> None:
+    """Write a copy whose tensors have the types that this CPU multiplies fastest, if it stays as good.
+
+    The copy stands beside the models as NAME.optimised.gguf; use it with `--model PATH` or in ragq.toml.
+
+    Example: ragq models optimise qwen2.5-coder-0.5b
+
+    Fails: exit 1 when no copy is kept, with the reason and the figures: nothing would be faster, or perplexity on the
+    sample clinic's guidelines grows by more than the bound. Exit 4 when the model is not here.
+    """
+    from dataclasses import asdict
+
+    from ragq import settings
+    from ragq.corpora import CLINIC
+    from ragq.engine import machine as machines
+    from ragq.engine import optimise as engine
+    from ragq.engine.calibrate import cores
+    from ragq.engine.facts import facts
+    from ragq.engine.gguf import read_gguf
+    from ragq.engine.models import model_path
+    from ragq.files import private_dir
+
+    configured = settings.load()
+    source = model_path(name, configured.models_dir)
+
+    def tell(text: str) -> None:
+        typer.echo(text, err=True)
+
+    kinds = [*facts(read_gguf(source), name).by_type, *engine.CANDIDATES]
+    threads = configured.threads or cores()
+    machine = machines.measured(configured.cache_dir / "machine.json", kinds, threads, tell)
+    guidelines = sorted((CLINIC / "shared" / "guidelines").glob("*.md"))
+    text = "\n".join(path.read_text(encoding="utf-8") for path in guidelines)[:8000]
+    target = private_dir(configured.models_dir) / f"{source.stem}.optimised.gguf"
+    done = engine.optimise(source, target, machine, text, bound, coarser, tell)
+    if as_json:
+        typer.echo(json.dumps(asdict(done), indent=2, ensure_ascii=False, default=str))
+    else:
+        for what, count in done.replaced.items():
+            typer.echo(f"{count} tensors {what}")
+        typer.echo("          size   prefill    decode  perplexity")
+        for label, found in (("before", done.before), ("after", done.after)):
+            if found is not None:
+                typer.echo(
+                    f"{label:<7}{found.bytes / 1e6:>4.0f} MB{found.prefill_tok_s:>10.1f}{found.decode_tok_s:>10.1f}"
+                    f"{found.perplexity:>12.3f}"
+                )
+        typer.echo(done.path if done.path else f"not kept: {done.reason}")
+    if done.path is None:
+        raise typer.Exit(1)
