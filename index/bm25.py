@@ -36,6 +36,11 @@ def idf(n: int, df: int) -> float:
     return max(float(np.log(n - df + 0.5) - np.log(df + 0.5)), IDF_FLOOR)
 
 
+def highest(query: Mapping[str, float], idfs: Mapping[str, float]) -> float:
+    """What no chunk's score can reach: every term of the query, each as often as can be."""
+    return float(sum(weight * idfs[term] for term, weight in query.items()) * (K1 + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class BM25:
     """Postings of n chunks. Term t owns rows `pointers[t]:pointers[t + 1]` of `chunks` (positions 0…n-1, ascending)

@@ -1,7 +1,8 @@
 """IVF: an inverted file of 8-bit vectors for large parts, memory-mapped, so that a query reads a few per cent of them.
 
 Jégou, Douze and Schmid 2011: vectors are kept by the nearest of `lists` centroids, and a query looks into the lists
-whose centroids are nearest to it. FAISS trains and assigns; searching needs numpy alone.
+whose centroids are nearest to it. Of what stands there, the vectors' signs (Charikar 2002) choose what is compared by
+its numbers. FAISS trains and assigns; searching needs numpy alone.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 from ragq.files import write_atomic
 
 # Lists that a query looks into; recall@10 against all vectors is measured by `ragq bench index`.
-PROBES = 48
+PROBES = 192
+# Vectors in them, those that share the most signs with the query, that are compared by their codes.
+SHORTLIST = 2048
 # Vectors per list that train the centroids.
 _TRAIN_PER_LIST = 48
 _ROUNDS = 8
 _BLOCK = 32_768
-_NAMES = ("centroids", "starts", "members", "codes", "scales")
+_NAMES = ("centroids", "starts", "members", "codes", "scales", "signs")
 
 Floats = NDArray[np.float32]
 
@@ -27,7 +30,8 @@ Floats = NDArray[np.float32]
 @dataclass(frozen=True, slots=True)
 class IVF:
     """List l holds rows `starts[l]:starts[l + 1]` of `members` (positions in the part) and of `codes`, int8 of shape
-    (n, dimension); a vector is about its code times its scale.
+    (n, dimension); a vector is about its code times its scale. `signs`, shape (ceil(dimension / 64), n), holds a bit
+    for each number above 0.
     """
 
     centroids: Floats
@@ -35,6 +39,7 @@ class IVF:
     members: NDArray[np.int32]
     codes: NDArray[np.int8]
     scales: Floats
+    signs: NDArray[np.uint64]
 
     @classmethod
     def build(cls, vectors: Floats, seed: int = 0) -> IVF:
@@ -58,13 +63,20 @@ class IVF:
         starts = np.concatenate([[0], np.cumsum(np.bincount(assigned, minlength=lists))]).astype(np.int64)
         codes = np.empty((n, dimension), dtype=np.int8)
         scales = np.empty(n, dtype=np.float32)
+        signs = np.empty((-(-dimension // 64), n), dtype=np.uint64)
         for at in range(0, n, _BLOCK):
             block = vectors[order[at : at + _BLOCK]]
             scale = np.maximum(np.abs(block).max(axis=1), 1e-12) / np.float32(127)
             codes[at : at + _BLOCK] = np.rint(block / scale[:, None]).astype(np.int8)
             scales[at : at + _BLOCK] = scale
+            signs[:, at : at + _BLOCK] = _signs(block)
         return cls(
-            np.asarray(kmeans.centroids, dtype=np.float32).reshape(lists, dimension), starts, order, codes, scales
+            np.asarray(kmeans.centroids, dtype=np.float32).reshape(lists, dimension),
+            starts,
+            order,
+            codes,
+            scales,
+            signs,
         )
 
     def search(self, query: Floats, k: int, probes: int = PROBES) -> NDArray[np.int64]:
@@ -72,15 +84,26 @@ class IVF:
         near = self.centroids @ query
         probes = min(probes, len(near))
         chosen = np.argpartition(-near, probes - 1)[:probes]
-        members: list[NDArray[np.int32]] = []
-        scores: list[Floats] = []
-        for start, end in zip(self.starts[chosen].tolist(), self.starts[chosen + 1].tolist(), strict=True):
-            # List by list, the numbers made of the codes stay in the processor's cache.
-            scores.append(self.codes[start:end].astype(np.float32) @ query * self.scales[start:end])
-            members.append(self.members[start:end])
-        found, score = np.concatenate(members), np.concatenate(scores)
+        starts, ends = self.starts[chosen], self.starts[chosen + 1]
+        within = np.cumsum(ends - starts)
+        found = self._alike(query, [slice(*pair) for pair in zip(starts.tolist(), ends.tolist(), strict=True)])
+        at = np.searchsorted(within, found, side="right")
+        rows = np.sort(ends[at] - within[at] + found)
+        score = self.codes[rows].astype(np.float32) @ query * self.scales[rows]
         best = np.argpartition(-score, k)[:k] if k < len(score) else np.arange(len(score))
-        return found[best].astype(np.int64)
+        return self.members[rows[best]].astype(np.int64)
+
+    def _alike(self, query: Floats, lists: list[slice]) -> NDArray[np.int64]:
+        """Where in the given lists, laid end to end, the vectors are that share the most signs with the query.
+
+        Counting bits passes over a vector in a twelfth of the time that its numbers take.
+        """
+        apart = np.zeros(sum(rows.stop - rows.start for rows in lists), dtype=np.uint16)
+        if len(apart) > SHORTLIST:
+            for word, signs in zip(_signs(query[None])[:, 0], self.signs, strict=True):
+                apart += np.bitwise_count(np.concatenate([signs[rows] for rows in lists]) ^ word)
+            return np.flatnonzero(apart <= np.partition(apart, SHORTLIST)[SHORTLIST])
+        return np.arange(len(apart))
 
     def save(self, folder: Path) -> None:
         """Write `ivf.*.npy` into `folder`."""
@@ -90,10 +113,20 @@ class IVF:
     @classmethod
     def load(cls, folder: Path) -> IVF:
         """Open memory-mapped. Raises OSError or ValueError when the files do not belong together."""
-        centroids, starts, members, codes, scales = (
+        centroids, starts, members, codes, scales, signs = (
             np.load(folder / f"ivf.{name}.npy", mmap_mode="r").view(np.ndarray) for name in _NAMES
         )
-        if not (len(starts) == len(centroids) + 1 and int(starts[-1]) == len(members) == len(codes) == len(scales)):
+        if not (
+            len(starts) == len(centroids) + 1
+            and int(starts[-1]) == len(members) == len(codes) == len(scales) == signs.shape[1]
+        ):
             raise ValueError(f"{folder}: the lists of the inverted file do not belong together")
         # The centroids are read whole by every query.
-        return cls(np.array(centroids), starts, members, codes, scales)
+        return cls(np.array(centroids), starts, members, codes, scales, signs)
+
+
+def _signs(vectors: Floats) -> NDArray[np.uint64]:
+    """A bit for each number above 0, shape (ceil(dimension / 64), n)."""
+    padded = np.zeros((len(vectors), -(-vectors.shape[1] // 64) * 64), dtype=bool)
+    padded[:, : vectors.shape[1]] = vectors > 0
+    return np.ascontiguousarray(np.packbits(padded, axis=1).view(np.uint64).T)

@@ -55,7 +55,7 @@ def repair(index_dir: Path, owner: str) -> Repaired:
 
 
 def compact(index_dir: Path, owner: str) -> tuple[int, int]:
-    """Write the shard as one part without deleted rows; returns its bytes before and after. Raises MissingError."""
+    """Write the shard as one part (of a large one, a few) without deleted rows; returns its bytes before and after. Raises MissingError."""
     open_shard(index_dir, owner).close()
     with writing(index_dir, owner):
         shard = open_shard(index_dir, owner)

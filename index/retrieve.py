@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from ragq.index.bm25 import idf
+from ragq.index.bm25 import highest, idf
 from ragq.index.fusion import fuse
 from ragq.index.hit import Hit
 from ragq.index.lexicon import Lexicon
@@ -77,7 +77,7 @@ def retrieve(query: Query, vector: NDArray[np.float32], shards: Sequence[OpenSha
     lexical = np.concatenate([scores for _, scores, _ in found])
     dense = np.concatenate([scores for _, _, scores in found])
     places = [i for i, (rows, _, _) in enumerate(found) for _ in range(len(rows))]
-    fused = fuse(lexical, dense)
+    fused = fuse(lexical, dense, highest(query.terms, idfs))
     best = _with_shares(largest(fused, len(fused)), [shards[i].shard.owner for i in places], k)
     hits: dict[int, Hit] = {}
     for place, opened in enumerate(shards):

@@ -24,6 +24,8 @@ class Rows:
     def __init__(self, folder: Path, owner: str) -> None:
         self.folder = folder
         self.owner = owner
+        # Rowids that a filter keeps; None without one. Only what reads the record heeds it, not what writes parts.
+        self.kept: frozenset[int] | None = None
         self._db = sqlite3.connect(folder / "shard.db", check_same_thread=False, timeout=BUSY_SECONDS)
         self._db.execute("PRAGMA foreign_keys = ON")
         self._db.execute("PRAGMA synchronous = FULL")
@@ -61,14 +63,22 @@ class Rows:
     )
 
     def chunks(self, rowids: Iterable[int] | None = None) -> Iterator[Chunk]:
-        """Chunks by rowid in the order asked for, or all of them in rowid order; a rowid that is gone is left out."""
+        """Chunks by rowid in the order asked for, or all that the filter keeps in rowid order; a rowid that is gone is
+        left out.
+        """
         if rowids is None:
-            yield from self.chunks_between(0, self.last_rowid())
+            every = self.chunks_between(0, self.last_rowid())
+            yield from (c for c in every if self.kept is None or c.rowid in self.kept)
             return
         for rowid in rowids:
             row = self._db.execute(self._CHUNK + " WHERE c.id = ?", (int(rowid),)).fetchone()
             if row is not None:
                 yield self._chunk(row)
+
+    def chunk_at(self, document: str, ordinal: int) -> Chunk | None:
+        """The chunk of a document by its place, unless there is none or the filter leaves it out."""
+        row = self._db.execute(self._CHUNK + " WHERE d.name = ? AND c.ordinal = ?", (document, ordinal)).fetchone()
+        return None if row is None or (self.kept is not None and row[0] not in self.kept) else self._chunk(row)
 
     def chunks_between(self, low: int, high: int) -> Iterator[Chunk]:
         """Chunks with rowids in (low, high], ascending."""
@@ -79,6 +89,11 @@ class Rows:
         """Number of chunks with rowids in (low, high]."""
         query = "SELECT count(*) FROM chunks WHERE id > ? AND id <= ?"
         return int(self._db.execute(query, (low, high)).fetchone()[0])
+
+    def nth_rowid(self, low: int, n: int) -> int:
+        """Rowid of the n-th chunk (from 1) with a rowid above `low`."""
+        query = "SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?"
+        return int(self._db.execute(query, (low, n - 1)).fetchone()[0])
 
     def last_rowid(self) -> int:
         """The largest rowid ever given to a chunk."""
@@ -136,6 +151,8 @@ class Rows:
     def vacuum(self) -> None:
         """Give free pages back to the disk."""
         self._db.execute("VACUUM")
+        # Until then the whole database stands in the log a second time.
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def copy_to(self, path: Path) -> tuple[int, int]:
         """Copy the database into an empty file; returns how many documents and chunks it holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,8 @@ from ragq.index.store import Shard
 
 # A part this small is made anew rather than kept beside a newer one; so is one with this share of dead rows.
 SMALL_PART = 2_000
+# No part is made larger: this bounds the memory of a build, and what a kill makes it do again.
+LARGEST_PART = 250_000
 DEAD_SHARE = 0.2
 # A writer may remove a part between the listing and the opening of it.
 _TRIES = 3
@@ -141,7 +143,7 @@ def write(shard: Shard, purge: bool = False, whole: bool = False) -> None:
     """Bring the parts in line with the database; the caller holds `writing`.
 
     New rows become a part of their own, taken together with the parts before it while those are no larger: a row is
-    written again about log2(n) times in all. With `purge` no part keeps a deleted row; with `whole` one part is left.
+    written again about log2(n) times in all. With `purge` no part keeps a deleted row; with `whole` as few parts as may be are left.
     A kill leaves the old parts or more of the new ones, either of which is complete with the database.
     """
     last = shard.last_rowid()
@@ -169,18 +171,27 @@ def _ranges(shard: Shard, kept: list[Part], last: int) -> list[tuple[int, int]]:
     ranges: list[tuple[int, int, int]] = []
     reached = 0
     for part in kept:
-        if n := shard.count_between(reached, part.low):
-            ranges.append((reached, part.low, n))
+        ranges += _pieces(shard, reached, part.low)
         ranges.append((part.low, part.high, len(part.rowids)))
         reached = part.high
-    if n := shard.count_between(reached, last):
-        ranges.append((reached, last, n))
+    ranges += _pieces(shard, reached, last)
     merged: list[tuple[int, int, int]] = []
     for low, high, n in ranges:
-        while merged and merged[-1][2] <= max(SMALL_PART, n):
+        while merged and merged[-1][2] <= max(SMALL_PART, n) and merged[-1][2] + n <= LARGEST_PART:
             low, n = merged[-1][0], merged.pop()[2] + n
         merged.append((low, high, n))
     return [(low, high) for low, high, _ in merged]
+
+
+def _pieces(shard: Shard, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+    """The rows with ids in (low, high] in pieces of at most LARGEST_PART: (low, high, number of rows) of each."""
+    n = shard.count_between(low, high)
+    while n > LARGEST_PART:
+        middle = shard.nth_rowid(low, LARGEST_PART)
+        yield low, middle, LARGEST_PART
+        low, n = middle, n - LARGEST_PART
+    if n:
+        yield low, high, n
 
 
 def _dirty(part: Part, dead: Rowids, purge: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 # Part of every shard's identity: change it whenever the same text gives other tokens.
 VERSION = "1"
@@ -24,6 +25,8 @@ _SAME_UNIT = {"ug": "mcg", "microgram": "mcg", "micrograms": "mcg", "microgramo"
 
 def fold(text: str) -> str:
     """Lower case, no accents, compatibility forms resolved, Greek letters spelled out; length may change."""
+    if text.isascii():
+        return text.lower()
     text = unicodedata.normalize("NFKD", text.casefold().replace("µ", "μ"))
     text = "".join(c for c in text if not unicodedata.combining(c))
     return "".join(_GREEK.get(c, c) for c in unicodedata.normalize("NFC", text.casefold()))
@@ -60,18 +63,24 @@ def tokenize(text: str) -> list[str]:
     tokens: list[str] = []
     for match in _TOKEN.finditer(fold(text)):
         kind, found = match.lastgroup, match.group()
-        if match["number"]:
+        if kind == "word":
+            tokens += _word(found)
+        elif match["number"]:
             value = number(match["number"])
             tokens.append(value)
             if match["unit"]:
                 tokens.append(value + unit(match["unit"]))
         elif kind == "cjk":
             tokens += [found[i : i + 2] for i in range(max(1, len(found) - 1))]
-        elif kind == "word":
-            parts = re.split(r"[-'’/.]", found)
-            if len(parts) > 1:
-                tokens.append("".join(parts) if all(len(p) == 1 for p in parts) else found)
-            tokens += [singular(p) for p in parts if len(parts) == 1 or len(p) > 1]
         else:
             tokens.append(found)
     return tokens
+
+
+@lru_cache(maxsize=65_536)
+def _word(found: str) -> tuple[str, ...]:
+    parts = re.split(r"[-'’/.]", found)
+    if len(parts) == 1:
+        return (singular(found),)
+    whole = "".join(parts) if all(len(p) == 1 for p in parts) else found
+    return (whole, *(singular(p) for p in parts if len(p) > 1))

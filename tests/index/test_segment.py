@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 
 import numpy as np
 import pytest
@@ -62,7 +63,8 @@ steps = st.lists(
 @given(steps, st.lists(st.sampled_from(WORDS), min_size=1, max_size=4, unique=True))
 def test_any_history_scores_as_one_index_made_at_the_end(tmp_path_factory, small_parts_for_all, history, words):
     index = tmp_path_factory.mktemp("index")
-    with writing(index, OWNER):
+    with pytest.MonkeyPatch.context() as patch, writing(index, OWNER):
+        patch.setattr(segment, "LARGEST_PART", 14)
         shard = create_shard(index, OWNER, "toy", lambda: DIMENSION)
         for kind, number, pieces in history:
             if kind == "put":
@@ -94,6 +96,26 @@ def small_parts_for_all():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SMALL_PART", 4)
         yield
+
+
+def test_a_large_shard_is_written_in_pieces_and_goes_on_where_it_was(tmp_path, small_parts, monkeypatch):
+    monkeypatch.setattr(segment, "LARGEST_PART", 16)
+    with writing(tmp_path, OWNER):
+        shard = create_shard(tmp_path, OWNER, "toy", lambda: DIMENSION)
+        for i in range(10):
+            put(shard, f"{i}.txt", [f"apixaban {i} {j}" for j in range(4)])
+        write(shard)
+        found = names(shard.folder)
+        assert sorted((n.low, n.high) for n in found) == [(0, 16), (16, 32), (32, 40)]
+        middle = next(n for n in found if n.low == 16)
+        shutil.rmtree(shard.folder / str(middle))
+        kept = {str(n): (shard.folder / str(n)).stat().st_ino for n in names(shard.folder)}
+        write(shard)
+        assert {n: (shard.folder / n).stat().st_ino for n in kept} == kept
+        assert open_segment(shard).n == 40
+        write(shard, whole=True)
+        assert len(names(shard.folder)) == 3
+        shard.close()
 
 
 def test_one_more_document_leaves_the_large_part_alone(tmp_path, small_parts):
