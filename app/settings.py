@@ -36,6 +36,10 @@ class Settings(BaseModel):
     shared: tuple[str, ...] = Field(("default",), description="shared shards that every question may read")
     top_k: int = Field(8, ge=1, le=100, description="evidence items put in front of the model")
     candidates: int = Field(80, ge=1, le=1000, description="chunks recalled before distilling")
+    evidence_order: Literal["best-first", "best-at-ends"] = Field(
+        "best-first",
+        description="order of the evidence in the prompt: best-first, or best-at-ends with the weakest in the middle",
+    )
     context_tokens: int = Field(320, ge=60, description="budget for the evidence, in the generator's tokens")
     n_ctx: int = Field(4096, ge=512, description="context window asked of the engine")
     max_tokens: int = Field(160, ge=1, le=4096, description="longest answer")

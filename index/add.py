@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 from ragq.errors import LoadError, UsageError
+from ragq.index.card import Card
 from ragq.index.chunk import Chunk
 from ragq.index.chunker import chunk
+from ragq.index.damage import told
 from ragq.index.document import Document
 from ragq.index.embed import Embedder, Offsets
 from ragq.index.load import digest, load, supported
@@ -26,8 +28,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(slots=True)
 class AddReport:
-    """What became of each file, by name; `moved` holds (old name, new name), `failed` (path, reason), `warnings`
-    (name, what was left out of it). `chunks` counts those written, `embedded` those whose vector had to be made.
+    """What became of each file, by name; `moved` holds (old name, new name), `copies` (path, name of the document that
+    holds the same bytes), `failed` (path, reason), `warnings` (name, what was left out of it).
+
+    `chunks` counts those written, `embedded` those whose vector had to be made.
     """
 
     shard: str
@@ -37,6 +41,7 @@ class AddReport:
     removed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     moved: list[tuple[str, str]] = field(default_factory=list)
+    copies: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
     chunks: int = 0
@@ -44,27 +49,33 @@ class AddReport:
 
     def include(self, other: AddReport) -> None:
         """Take in what another run over the same shard reported."""
-        for name in ("added", "updated", "unchanged", "removed", "skipped", "moved", "failed", "warnings"):
+        for name in ("added", "updated", "unchanged", "removed", "skipped", "moved", "copies", "failed", "warnings"):
             getattr(self, name).extend(getattr(other, name))
         self.chunks += other.chunks
         self.embedded += other.embedded
 
 
 def add(
-    index_dir: Path, owner: str, path: Path, embedder: Embedder, offsets: Offsets, progress: Progress | None = None
+    index_dir: Path,
+    owner: str,
+    path: Path,
+    embedder: Embedder,
+    offsets: Offsets,
+    progress: Progress | None = None,
+    card: Card = Card(),  # noqa: B008 frozen
 ) -> AddReport:
     """Bring the shard `owner` in line with the file or folder at `path`.
 
     A file that cannot be read is reported and the rest is indexed; what an earlier run indexed of a broken file
     stays. The embedder is not used when nothing changed. Raises UsageError when `path` does not exist or the shard
-    was made with another embedder.
+    was made with another embedder or another revision of it.
     """
     root = path.expanduser().absolute()
     if not root.exists():
         raise UsageError(f"{path}: no such file or folder")
     report = AddReport(owner)
-    with writing(index_dir, owner):
-        shard = create_shard(index_dir, owner, embedder.name, lambda: embedder.dimension)
+    with told(owner), writing(index_dir, owner):
+        shard = create_shard(index_dir, owner, embedder.name, lambda: embedder.dimension, card)
         try:
             _bring_in_line(shard, root, embedder, offsets, report, progress)
             write(shard)
@@ -87,7 +98,7 @@ def _bring_in_line(
             progress(file.name, done, len(files))
         name = _name(file, root, names)
         names[name] = str(file)
-        waiting += _read(file, name, known, gone, offsets, report)
+        waiting += _read(file, root, name, known, gone, offsets, report)
         if sum(len(w.chunks) for w in waiting) >= EMBED_BATCH:
             _store(shard, root, waiting, embedder, report)
     _store(shard, root, waiting, embedder, report)
@@ -112,6 +123,7 @@ class _Waiting:
 
 def _read(
     file: Path,
+    root: Path,
     name: str,
     known: dict[str, tuple[str, str, str]],
     gone: dict[str, str],
@@ -123,6 +135,9 @@ def _read(
         found = digest(file.read_bytes())
         if str(file) in known and known[str(file)][1] == found:
             report.unchanged.append(name)
+            return []
+        if file == root and str(file) not in known and (twin := _twin(found, known)):
+            report.copies.append((str(file), twin))
             return []
         documents = [(d, chunk(d, offsets, MAX_CHUNK_TOKENS)) for d in load(file, name)]
     except LoadError as error:
@@ -139,6 +154,11 @@ def _read(
         (report.updated if before else report.added).append(name)
     report.warnings += [(name, warning) for document, _ in documents for warning in document.warnings]
     return [_Waiting(document, chunks, before, moved) for document, chunks in documents]
+
+
+def _twin(found: str, known: dict[str, tuple[str, str, str]]) -> str | None:
+    """Name of the document whose file is there and has the same bytes: one given by its own path is not indexed twice."""
+    return next((n for source, (n, d, _) in known.items() if d == found and Path(source).exists()), None)
 
 
 def _store(shard: Shard, root: Path, waiting: list[_Waiting], embedder: Embedder, report: AddReport) -> None:

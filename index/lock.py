@@ -23,9 +23,11 @@ def writing(index_dir: Path, owner: str) -> Iterator[None]:
     """
     folder = shard_folder(index_dir, owner)
     private_dir(folder.parent)
-    holder = folder.with_name(f".{folder.name}.pid")
+    # By the hash alone: the lock outlives a shard that is removed, and must not tell whose it was.
+    name = folder.name.rpartition("-")[2]
+    holder = folder.with_name(f".{name}.pid")
     try:
-        with FileLock(folder.with_name(f".{folder.name}.lock"), timeout=LOCK_SECONDS, mode=0o600):
+        with FileLock(folder.with_name(f".{name}.lock"), timeout=LOCK_SECONDS, mode=0o600):
             with os.fdopen(os.open(holder, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
                 file.write(str(os.getpid()))
             try:

@@ -69,7 +69,8 @@ def copy(source: sqlite3.Connection, meta: dict[str, str], target: Path) -> tupl
                 if not db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'chunks'").fetchone():
                     db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chunks', ?)", (last,))
             db.execute("UPDATE meta SET value = ? WHERE key = 'revision'", (str(int(meta["revision"]) + 1),))
-            db.execute("UPDATE meta SET value = ? WHERE key = 'tokenizer'", (meta["tokenizer"],))
+            for key in ("tokenizer", "embedder revision", "languages"):
+                db.execute("UPDATE meta SET value = ? WHERE key = ?", (meta.get(key, ""), key))
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return kept, lost
 

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from ragq.index import tokenizer
+from ragq.index.card import Card
 
 FORMAT = "1"
 
@@ -41,7 +42,7 @@ CREATE TRIGGER IF NOT EXISTS chunk_deleted AFTER DELETE ON chunks
 """
 
 
-def initialise(path: Path, owner: str, embedder: str, dimension: int) -> None:
+def initialise(path: Path, owner: str, embedder: str, dimension: int, card: Card = Card()) -> None:  # noqa: B008 frozen
     """Make the database beside its place and rename it, so that a kill never leaves one without its tables."""
     for stale in path.parent.glob(".new.*"):  # of a process that was killed
         stale.unlink()
@@ -50,7 +51,8 @@ def initialise(path: Path, owner: str, embedder: str, dimension: int) -> None:
     db = sqlite3.connect(partial)
     db.executescript(SCHEMA + TOMBSTONES)
     rows = {"owner": owner, "format": FORMAT, "embedder": embedder, "dimension": str(dimension),
-            "tokenizer": tokenizer.VERSION, "revision": "0", "created": secrets.token_hex(8)}  # fmt: skip
+            "tokenizer": tokenizer.VERSION, "revision": "0", "created": secrets.token_hex(8),
+            "embedder revision": card.revision, "languages": ", ".join(card.languages)}  # fmt: skip
     with db:
         db.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
     db.execute("PRAGMA journal_mode = WAL")

@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 from ragq.errors import MissingError, RagqError, UsageError
 from ragq.files import private_dir
 from ragq.index import tokenizer
+from ragq.index.card import Card
 from ragq.index.chunk import Chunk
 from ragq.index.cited import Cited
+from ragq.index.damage import explained
 from ragq.index.document import Document
 from ragq.index.drug import Drug, Interaction
 from ragq.index.fact import Fact
+from ragq.index.filter import Filter
 from ragq.index.folder import owners, shard_folder
 from ragq.index.rows import Rows
 from ragq.index.schema import FORMAT, TOMBSTONES, initialise
@@ -33,6 +36,11 @@ __all__ = ["Cited", "Shard", "create_shard", "open_shard", "owners", "shard_fold
 class Shard(Rows):
     """One folder with `shard.db`. Open it through `open_shard` or `create_shard`."""
 
+    def __init__(self, folder: Path, owner: str) -> None:
+        super().__init__(folder, owner)
+        self._filter = Filter()
+        self.outdated: frozenset[str] = frozenset()
+
     @property
     def name(self) -> str:
         """Last part of the owner: the patient's id or the shared shard's name."""
@@ -41,6 +49,19 @@ class Shard(Rows):
     @property
     def is_shared(self) -> bool:
         return self.owner.startswith("shared:")
+
+    def narrow(self, wanted: Filter) -> None:
+        """Let `chunks`, `chunk_at` and `facts` give only what a filter keeps; `outdated` are the lines of other facts."""
+        facts = self.facts()
+        recorded = {f.document for f in facts}
+        within: dict[str | None, list[Fact]] = {}
+        for cited in facts:
+            within.setdefault(cited.chunk, []).append(cited.row)
+        self.kept = frozenset(
+            c.rowid for c in self.chunks() if wanted.keeps(c, within.get(c.id, ()), c.document in recorded)
+        )
+        self._filter = wanted
+        self.outdated = frozenset(f.quote for f in facts if not wanted.recent(f.row))
 
     def put(
         self,
@@ -127,10 +148,10 @@ class Shard(Rows):
         return {c.indexed_text: np.frombuffer(vectors[c.rowid], dtype="<f4") for c in self.chunks(vectors)}
 
     def facts(self) -> list[Cited]:
-        """Every structured fact with its line."""
-        return self._cited(
-            "facts", "kind, t.name, status, t.start, t.end, since, until, value, unit, dose, reason, resource", Fact
-        )
+        """Every structured fact that the filter keeps, with its line."""
+        columns = "kind, t.name, status, t.start, t.end, since, until, value, unit, dose, reason, resource"
+        found = self._cited("facts", columns, Fact)
+        return [f for f in found if self._filter.keeps_fact(f.row, f.document, f.heading)]
 
     def interactions(self) -> list[Cited]:
         """Every interaction listed in this shard's monographs with its line."""
@@ -166,6 +187,7 @@ class Shard(Rows):
             **counts,
             "bytes": size,
             "embedder": meta["embedder"],
+            "languages": meta.get("languages", ""),
             "revision": int(meta["revision"]),
         }
 
@@ -174,6 +196,11 @@ def open_shard(index_dir: Path, owner: str) -> Shard:
     """Open an existing shard. Raises MissingError when there is none, RagqError for a damaged or another owner's."""
     folder = shard_folder(index_dir, owner)
     kind, _, name = owner.partition(":")
+    if (folder / "shard.db").exists() and not (folder / "shard.db").is_file():
+        raise RagqError(
+            f"{folder / 'shard.db'}: expected a database, found a folder; nothing of it can be repaired, remove it with"
+            " `ragq index rm` and add again (`ragq index verify` checks the other shards)"
+        )
     if not (folder / "shard.db").is_file():
         flag = (
             f"--patient {name}" if kind == "patient" else "--shared" + ("" if name == "default" else f" --name {name}")
@@ -183,9 +210,7 @@ def open_shard(index_dir: Path, owner: str) -> Shard:
         shard = Shard(folder, owner)
         meta = shard.meta()
     except sqlite3.DatabaseError as error:
-        raise RagqError(
-            f"{folder / 'shard.db'}: damaged ({error}); remove it with `ragq index rm` and add again"
-        ) from None
+        raise explained(str(folder / "shard.db"), error) from None
     if meta.get("owner") != owner or meta.get("format") != FORMAT:
         shard.close()
         raise RagqError(
@@ -195,18 +220,27 @@ def open_shard(index_dir: Path, owner: str) -> Shard:
     return shard
 
 
-def create_shard(index_dir: Path, owner: str, embedder: str, dimension: Callable[[], int]) -> Shard:
+def create_shard(
+    index_dir: Path,
+    owner: str,
+    embedder: str,
+    dimension: Callable[[], int],
+    card: Card = Card(),  # noqa: B008 frozen
+) -> Shard:
     """Open the shard or make an empty one, which alone asks for the embedder's `dimension`.
 
-    The caller holds `writing`. Raises UsageError when the shard was made with another embedder or tokenizer.
+    The caller holds `writing`. Raises UsageError when the shard was made with another embedder, another revision of it
+    (where both are known) or another tokenizer.
     """
     folder = private_dir(shard_folder(index_dir, owner))
     path = folder / "shard.db"
     if not path.exists():
-        initialise(path, owner, embedder, dimension())
+        initialise(path, owner, embedder, dimension(), card)
     shard = open_shard(index_dir, owner)
-    wanted = {"embedder": embedder, "tokenizer": tokenizer.VERSION}
     meta = shard.meta()
+    wanted = {"embedder": embedder, "tokenizer": tokenizer.VERSION}
+    if card.revision and meta.get("embedder revision"):
+        wanted["embedder revision"] = card.revision
     for key, value in wanted.items():
         if meta[key] != value:
             shard.close()

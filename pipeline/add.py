@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ragq.engine.models import model_path
 from ragq.index.add import AddReport, Progress, add
+from ragq.index.card import read_card
 from ragq.index.embed import LazyEmbedder
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ def add_documents(rag: Ragq, owner: str, paths: Sequence[Path], progress: Progre
     Raises MissingError when the embedder is not here, UsageError for a path that is not there; see `index.add.add`.
     """
     settings = rag.settings
-    model_path(settings.embedder, settings.models_dir)
+    card = read_card(model_path(settings.embedder, settings.models_dir))
     embedder = LazyEmbedder(settings.embedder, rag.index_embedder)
     offsets = cache(rag.token_offsets)
     report = AddReport(owner)
     for path in paths:
-        report.include(add(settings.index_dir, owner, path, embedder, lambda text: offsets()(text), progress))
+        report.include(add(settings.index_dir, owner, path, embedder, lambda text: offsets()(text), progress, card))
     return report

@@ -141,6 +141,8 @@ def _read(
         draft.evidence = known + [
             e for e in recall(rag, question, tables, shards, trace) if e.quote not in {k.quote for k in known}
         ]
+        if rag.settings.evidence_order == "best-at-ends":
+            draft.evidence = prompts.at_ends(draft.evidence)
         yield from (StageEvent(s) for s in trace.stages[1:])
         if draft.refusal is None:
             draft.refusal = nothing_supports(question, draft.evidence)

@@ -109,6 +109,11 @@ def build(
     return prompt
 
 
+def at_ends(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Evidence that comes best first, in the order 1 3 5 … 6 4 2: a long prompt's middle is read worst (Liu et al. 2023)."""
+    return [*evidence[::2], *evidence[1::2][::-1]]
+
+
 def evidence_text(evidence: Sequence[Evidence]) -> str:
     """Numbered lines, one per piece of evidence, with where it comes from."""
     lines = [f"[{i}] {_where(e)}{' '.join(e.text.split())}" for i, e in enumerate(evidence, start=1)]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ragq.cache.answers import AnswerCache
 from ragq.cache.flight import Flights
 from ragq.errors import MissingError, UsageError
+from ragq.index.damage import told
+from ragq.index.filter import Filter
 from ragq.index.store import Shard, open_shard
 from ragq.pipeline.answer import Answer
 from ragq.pipeline.events import DoneEvent, Event
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ragq.index.rerank import Reranker
     from ragq.index.retrieve import OpenShard
     from ragq.index.segment import Segment
+    from ragq.pipeline.search import Found
 
 # The query side of the default embedder without torch: the same network, 8-bit weights (cosine to the
 # full-precision vector ≥ 0.97 on the sample clinic, measured by a test).
@@ -97,24 +100,62 @@ class Ragq:
             self._answers.close()
             self._closed = True
 
-    def ask(self, question: str, patient: str | None = None, refresh: bool = False) -> Answer:
+    def ask(
+        self,
+        question: str,
+        patient: str | None = None,
+        refresh: bool = False,
+        *,
+        since: str | None = None,
+        types: Sequence[str] = (),
+    ) -> Answer:
         """Answer a question over the patient's shard and the shared ones; with `refresh`, anew, whatever is cached.
+
+        `since` and `types` limit what of the record is read; see `index.filter.Filter`.
 
         Raises MissingError without a model or index, UsageError for an empty question; "not in the record" is an
         Answer whose `refusal` is set.
         """
-        for event in self.ask_stream(question, patient, refresh):
+        for event in self.ask_stream(question, patient, refresh, since=since, types=types):
             if isinstance(event, DoneEvent):
                 return event.answer
         raise AssertionError("the stream ended without its answer")
 
-    def ask_stream(self, question: str, patient: str | None = None, refresh: bool = False) -> Iterator[Event]:
+    def ask_stream(
+        self,
+        question: str,
+        patient: str | None = None,
+        refresh: bool = False,
+        *,
+        since: str | None = None,
+        types: Sequence[str] = (),
+    ) -> Iterator[Event]:
         """The same, as typed events while they happen; closing the iterator cancels."""
         from ragq.pipeline.repeat import answer
 
         if self._closed:
             raise UsageError("this Ragq is closed; open another with Ragq.open()")
-        return answer(self, question, patient, refresh)
+        events = answer(self, question, patient, refresh, Filter.of(since, types))
+        return _telling(events, f"patient:{patient}" if patient is not None else "shared documents")
+
+    def search(
+        self,
+        question: str,
+        patient: str | None = None,
+        k: int = 10,
+        *,
+        since: str | None = None,
+        types: Sequence[str] = (),
+    ) -> Found:
+        """The k best chunks for a question, with near-duplicates left out and cut lists whole; no model answers.
+
+        Raises as `ask` does.
+        """
+        from ragq.pipeline.search import search
+
+        if self._closed:
+            raise UsageError("this Ragq is closed; open another with Ragq.open()")
+        return search(self, question, patient, k, Filter.of(since, types))
 
     async def aask(self, question: str, patient: str | None = None) -> Answer:
         """`ask` for asyncio, in a worker thread."""
@@ -203,13 +244,13 @@ class Ragq:
                 self._reranker = CrossEncoderReranker(model_path(self.settings.reranker, self.settings.models_dir))
             return self._reranker
 
-    def open_shards(self, patient: str | None) -> list[Shard]:
+    def open_shards(self, patient: str | None, wanted: Filter = Filter()) -> list[Shard]:  # noqa: B008 it is frozen
         """The patient's shard first, then the shared ones; none other can be reached from here.
 
         Raises MissingError when the patient has no shard; an absent shared shard is left out.
         """
-        wanted = [f"patient:{patient}"] if patient is not None else []
-        shards = [open_shard(self.settings.index_dir, owner) for owner in wanted]
+        owners = [f"patient:{patient}"] if patient is not None else []
+        shards = [open_shard(self.settings.index_dir, owner) for owner in owners]
         for name in self.settings.shared:
             try:
                 shards.append(open_shard(self.settings.index_dir, f"shared:{name}"))
@@ -225,10 +266,13 @@ class Ragq:
                     f"{shard.owner} was indexed with embedder {found!r}, the settings say {self.settings.embedder!r}:"
                     f" ask with --embedder {found}, or remove the shard with `ragq index rm` and add it again"
                 )
+            if wanted:
+                shard.narrow(wanted)
         return shards
 
     def search_structures(self, shard: Shard) -> OpenShard:
         """A shard with its postings and vectors, kept in memory while its revision stays."""
+        import numpy as np
         from ragq.index.retrieve import OpenShard
         from ragq.index.segment import open_segment
 
@@ -237,7 +281,10 @@ class Ragq:
             kept = self._segments.get(shard.owner)
             if kept is None or kept[0] != revision:
                 kept = self._segments[shard.owner] = (revision, open_segment(shard))
-        return OpenShard(shard, kept[1])
+        segment = kept[1]
+        if shard.kept is not None:
+            segment = segment.keeping(np.array(sorted(shard.kept), dtype=np.int64))
+        return OpenShard(shard, segment)
 
     def lexicon(self, shards: Sequence[Shard]) -> Lexicon:
         """Names of drugs and classes from the shared shards' monographs."""
@@ -286,3 +333,8 @@ class Ragq:
             self._trial.digest if self._trial else "",
             self.secret,
         )
+
+
+def _telling(events: Iterator[Event], what: str) -> Iterator[Event]:
+    with told(what):
+        yield from events

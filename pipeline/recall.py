@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragq.compress.extractive import Bonus, Excerpt, compress
+from ragq.index.duplicates import distinct
+from ragq.index.expand import with_rest
 from ragq.index.hit import Hit
 from ragq.index.inert import order_spans
 from ragq.index.rerank import rerank
@@ -30,15 +32,17 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
         embedder = rag.query_embedder()
         vector = embedder.encode([question.text])[0]
         opened = [rag.search_structures(s) for s in shards]
-        hits = retrieve(query, vector, opened, settings.candidates)
-        note |= {"hits": len(hits), "shards": [s.owner for s in shards], "expansions": dict(query.expansions),
+        hits, repeated = distinct(retrieve(query, vector, opened, settings.candidates), tables.lexicon)
+        hits = with_rest(hits, {s.owner: s for s in shards}, settings.top_k)
+        note |= {"hits": len(hits), "repeated": [h.chunk.id for h in repeated],
+                 "shards": [s.owner for s in shards], "expansions": dict(query.expansions),
                  "tokens_out": sum(h.chunk.n_tokens for h in hits), "top": _show(hits[:10])}  # fmt: skip
     if reranker := rag.reranker():
         with trace.stage("rerank") as note:
             hits = rerank(question.text, hits, reranker)
             note |= {"top": _show(hits[:10])}
     with trace.stage("compress") as note:
-        bonus = _clinical_bonus(question, tables)
+        bonus = _clinical_bonus(question, tables, frozenset[str]().union(*(s.outdated for s in shards)))
         weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
         excerpts = compress(hits, vector, weights, embedder, _estimate, settings.context_tokens, bonus)[
             : settings.top_k
@@ -63,7 +67,8 @@ METADATA = -20.0
 _METADATA = re.compile(r"(?:date|fecha)\s*:", re.IGNORECASE)
 
 
-def _clinical_bonus(question: Question, tables: Tables) -> Bonus:
+def _clinical_bonus(question: Question, tables: Tables, outdated: frozenset[str]) -> Bonus:
+    """`outdated` are the lines that the filter leaves out of chunks it keeps."""
     wanted = {m.name for m in question.mentions}
     general = question.is_general()
     dates = [s.norm for s in protected(question.text, tables.lexicon) if s.kind == "date"]
@@ -85,7 +90,7 @@ def _clinical_bonus(question: Question, tables: Tables) -> Bonus:
         own = not hit.chunk.shard.startswith("shared:")
         named = NAMED if names(text) else HEADED if names(" ".join(hit.chunk.heading)) else 0.0
         dated = any((hit.chunk.date or "").startswith(d) or d in text for d in dates)
-        if _METADATA.match(text) or of_another_drug(hit):
+        if _METADATA.match(text) or text in outdated or of_another_drug(hit):
             return METADATA
         return OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragq.cache.answers import Hit, Origin, digest_of
 from ragq.errors import UsageError
+from ragq.index.filter import Filter
 from ragq.index.tokenizer import fold
 from ragq.pipeline.answer import Answer
 from ragq.pipeline.events import CitationEvent, DoneEvent, Event, TokenEvent
@@ -36,7 +37,13 @@ _RELATIVE = re.compile(
 )
 
 
-def answer(rag: Ragq, text: str, patient: str | None, refresh: bool = False) -> Iterator[Event]:
+def answer(
+    rag: Ragq,
+    text: str,
+    patient: str | None,
+    refresh: bool = False,
+    wanted: Filter = Filter(),  # noqa: B008 it is frozen
+) -> Iterator[Event]:
     """Answer one question, from the cache where it can be; the events end with DoneEvent. See `Ragq.ask_stream`."""
     text = text.strip()
     if not text:
@@ -44,9 +51,9 @@ def answer(rag: Ragq, text: str, patient: str | None, refresh: bool = False) -> 
     if len(text) > MAX_QUESTION_CHARS:
         raise UsageError(f"the question has {len(text)} characters; at most {MAX_QUESTION_CHARS} are read")
     trace = Trace()
-    shards = rag.open_shards(patient)
+    shards = rag.open_shards(patient, wanted)
     try:
-        key = cache_key(rag, shards, patient, text)
+        key = cache_key(rag, shards, patient, text, wanted)
         if not rag.settings.cache:
             yield from _compute(rag, text, patient, shards, key, trace, look=False)
             return
@@ -71,7 +78,13 @@ def _compute(
     yield from fresh(rag, text, patient, shards, key, trace, look)
 
 
-def cache_key(rag: Ragq, shards: Sequence[Shard], patient: str | None, text: str) -> dict[str, Any]:
+def cache_key(
+    rag: Ragq,
+    shards: Sequence[Shard],
+    patient: str | None,
+    text: str,
+    wanted: Filter = Filter(),  # noqa: B008 it is frozen
+) -> dict[str, Any]:
     """All that an answer depends on beside the words of the question; the day, where the question is about now."""
     from ragq import __version__
     from ragq.pipeline import prompt
@@ -90,6 +103,7 @@ def cache_key(rag: Ragq, shards: Sequence[Shard], patient: str | None, text: str
             s.top_k,
             s.candidates,
             s.context_tokens,
+            s.evidence_order,
             s.n_ctx,
             s.max_tokens,
             s.temperature,
@@ -98,6 +112,7 @@ def cache_key(rag: Ragq, shards: Sequence[Shard], patient: str | None, text: str
             s.kv_type,
         ],
         "adapters": [[name, _adapter_state(name, s.models_dir)] for name in s.adapter],
+        "filter": [wanted.since, sorted(wanted.types)],
     }
     if _RELATIVE.search(fold(text)):
         key["day"] = date.today().isoformat()

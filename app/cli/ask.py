@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from ragq.cli.search import SINCE, TYPE
 from ragq.cli.terminal import StatusLine, printable, width
 
 if TYPE_CHECKING:
     from ragq.pipeline.answer import Answer
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.events import Event
 
 REFUSED = 3
 
@@ -46,6 +48,8 @@ def ask(
     reranker: str | None = typer.Option(
         None, metavar="NAME", help="Cross-encoder to rerank with: a folder or a hub id."
     ),
+    since: str | None = SINCE,
+    types: list[str] | None = TYPE,
     no_stream: bool = typer.Option(False, "--no-stream", help="Print the answer when it is whole, not as it comes."),
     top_k: int | None = typer.Option(None, metavar="N", help="Evidence items put in front of the model."),
     max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer, in tokens."),
@@ -94,7 +98,8 @@ def ask(
     }
     question = sys.stdin.read() if question == "-" else question
     with Ragq.open(home, **flags) as rag:
-        answer, told = _stream(rag, question, patient, shown=not as_json and not no_stream, refresh=refresh)
+        events = rag.ask_stream(question, patient, refresh, since=since, types=types or ())
+        answer, told = _stream(events, shown=not as_json and not no_stream)
     if as_json:
         typer.echo(json.dumps(answer.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -104,7 +109,7 @@ def ask(
         raise typer.Exit(REFUSED)
 
 
-def _stream(rag: Ragq, question: str, patient: str | None, shown: bool, refresh: bool = False) -> tuple[Answer, bool]:
+def _stream(events: Iterator[Event], shown: bool) -> tuple[Answer, bool]:
     """Run the question; with `shown`, its words are printed as they pass the gate. Tells whether any were."""
     from ragq.pipeline.events import DoneEvent, StageEvent, TokenEvent
 
@@ -112,7 +117,7 @@ def _stream(rag: Ragq, question: str, patient: str | None, shown: bool, refresh:
     status.show(_NEXT[""])
     printing = False
     try:
-        for event in rag.ask_stream(question, patient, refresh):
+        for event in events:
             if isinstance(event, DoneEvent):
                 if printing:
                     typer.echo()

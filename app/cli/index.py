@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from ragq.cli import care
 from ragq.cli.owner import NAME, PATIENT, SHARED, owner_of
+from ragq.cli.search import search
 from ragq.cli.sources import shard_name
 from ragq.cli.terminal import file_bar, printable
 
@@ -23,6 +24,7 @@ index = typer.Typer(help="The documents that answers come from: add, list, remov
 
 _JSON = typer.Option(False, "--json", help="Print one JSON value instead of text.")
 
+index.command("search")(search)
 index.command("verify")(care.verify)
 index.command("repair")(care.repair)
 index.command("compact")(care.compact)
@@ -161,12 +163,14 @@ def _shard_line(row: dict[str, Any]) -> str:
         return f"{row['shard']:<24}damaged: {row['damaged']}"
     size = f"{row['bytes'] / 1e6:.1f} MB"
     counts = f"{row['documents']:>5} documents {row['chunks']:>6} chunks {size:>10}"
-    return f"{shard_name(row['shard']):<24}{counts}  {row['embedder']}"
+    languages = f" ({row['languages']})" if row["languages"] else ""
+    return f"{shard_name(row['shard']):<24}{counts}  {row['embedder']}{languages}"
 
 
 def _added(report: AddReport) -> dict[str, Any]:
     plain: dict[str, Any] = asdict(report)
     plain["failed"] = [{"path": path, "reason": reason} for path, reason in report.failed]
+    plain["copies"] = [{"path": path, "document": name} for path, name in report.copies]
     plain["moved"] = [{"from": old, "to": new} for old, new in report.moved]
     plain["warnings"] = [{"document": document, "warning": warning} for document, warning in report.warnings]
     return plain
@@ -179,6 +183,7 @@ def _added_line(report: AddReport) -> str:
         "unchanged": report.unchanged,
         "moved": report.moved,
         "removed": report.removed,
+        "there already": report.copies,
         "of another format": report.skipped,
         "failed": report.failed,
     }

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
+
+# Between two lines of progress where stderr is a file or a pipe.
+EVERY_SECONDS = 10.0
 
 Report = Callable[[str, int, int], None]
 
@@ -51,9 +55,9 @@ def download_bar() -> Iterator[Report | None]:
 
 @contextmanager
 def file_bar(label: str) -> Iterator[Report | None]:
-    """One bar of files on stderr while it is a terminal, else None; the file's name stands behind it."""
+    """One bar of files on stderr, the file's name behind it; where that is no terminal, a line now and then."""
     if not sys.stderr.isatty():
-        yield None
+        yield _lines(label)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -66,6 +70,20 @@ def file_bar(label: str) -> Iterator[Report | None]:
             bar.update(task, description=printable(name), completed=done, total=total)
 
         yield report
+
+
+def _lines(label: str, every: float = EVERY_SECONDS) -> Report:
+    """Say how far it is on a line of its own, at most once in so many seconds and not in the first."""
+    told = time.monotonic()
+
+    def report(name: str, done: int, total: int) -> None:
+        nonlocal told
+        if name and time.monotonic() - told >= every:
+            sys.stderr.write(f"{label}: {done} of {total} files, now {printable(name)}\n")
+            sys.stderr.flush()
+            told = time.monotonic()
+
+    return report
 
 
 @contextmanager

@@ -33,7 +33,9 @@ def parse_cda(source: Source) -> Element:
     if root.getroottree().docinfo.doctype:
         raise source.refuse("XML with a DOCTYPE, which a C-CDA has not; entities and DTDs are not read")
     for node in root.iter():
-        node.tag = _bare(str(node.tag))
+        # A prefix that nothing declares is part of the name, which lxml gives but does not take.
+        if (tag := str(node.tag)) != (bare := _bare(tag)):
+            node.tag = bare
     if root.tag not in _ROOTS:
         raise source.refuse(f"XML but not a C-CDA: expected ClinicalDocument, found {root.tag[:80]}")
     return root

@@ -19,6 +19,8 @@ from ragq.index.load.text import find_date, iso_day, source_text
 
 MAX_ROWS = 200_000
 MAX_COLUMNS = 1_000
+# Of the first row, in characters.
+MAX_HEADER = 256 * 1024
 
 _DELIMITERS = ",;\t|"
 # What a column is about, by its name without case, accents and marks.
@@ -65,7 +67,11 @@ def _read(text: str, tabs: bool) -> tuple[Row, list[tuple[int, Row]]]:
     """Split into header and numbered rows. Raises ValueError or csv.Error with a reason."""
     text = text.lstrip("\ufeff")
     first = text.lstrip("\n").split("\n", 1)[0]
+    if len(first) > MAX_HEADER:
+        raise ValueError(f"its first row has {len(first):,} characters; at most {MAX_HEADER:,} are read")
     delimiter = "\t" if tabs else max(_DELIMITERS, key=first.count)
+    if first.count(delimiter) > 2 * MAX_COLUMNS:
+        raise ValueError(f"more than {MAX_COLUMNS} columns")
     rows: list[tuple[int, Row]] = []
     lines = io.StringIO(text, newline="\n")
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)

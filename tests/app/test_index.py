@@ -130,6 +130,21 @@ def test_a_broken_file_is_named_and_the_rest_is_indexed(empty_home, tmp_path, ra
     assert "the file is empty" in done.stderr
 
 
+def test_search_lists_hits_with_their_scores(clinic_home, ragq):
+    done = ragq(clinic_home, "index", "search", "INR", "--patient", "42", "--k", "3", "--explain")
+    assert done.returncode == 0, done.stderr
+    assert "(bm25 " in done.stdout
+    assert "INR also as international normalised ratio" in done.stderr
+    labs = ragq(clinic_home, "index", "search", "INR", "--patient", "42", "--since", "2024", "--type", "lab", "--json")
+    hits = json.loads(labs.stdout)["hits"]
+    assert hits
+    assert {hit["section"] for hit in hits} == {"Laboratory results"}
+    none = ragq(clinic_home, "index", "search", "INR", "--patient", "42", "--type", "imaging")
+    assert (none.returncode, none.stdout) == (3, "")
+    assert ragq(clinic_home, "index", "search", "INR", "--patient", "42", "--since", "soon").returncode == 2
+    assert ragq(clinic_home, "index", "search", "INR", "--patient", "nobody").returncode == 4
+
+
 def test_ls_stats_and_rm(copied_home, ragq):
     shards = json.loads(ragq(copied_home, "index", "ls", "--json").stdout)
     assert [row["shard"] for row in shards] == ["shared:default", "patient:1", "patient:10", "patient:42"]
@@ -208,3 +223,14 @@ def test_a_pipe_is_no_document(empty_home, tmp_path, ragq):
 
     os.mkfifo(tmp_path / "pipe.md")
     assert ragq(empty_home, "index", "add", str(tmp_path / "pipe.md"), "--patient", "9").returncode == 2
+
+
+def test_progress_is_lines_where_stderr_is_no_terminal(capsys):
+    from ragq.cli.terminal import _lines
+
+    report = _lines("indexing", every=0)
+    report("a.md", 3, 40)
+    report("", 40, 40)
+    report = _lines("indexing", every=3600)
+    report("b.md", 1, 40)
+    assert capsys.readouterr().err == "indexing: 3 of 40 files, now a.md\n"

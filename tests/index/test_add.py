@@ -208,6 +208,24 @@ def test_warnings_of_the_loader_are_reported(run, folder):
     assert all(name == "twice.md" and said for name, said in report.warnings)
 
 
+def test_a_copy_given_by_its_own_path_is_not_a_second_document(run, folder, index, tmp_path):
+    run(folder)
+    copy = tmp_path / "copy.md"
+    copy.write_bytes((folder / "a.md").read_bytes())
+    report = run(copy)
+    assert report.copies == [(str(copy), "a.md")]
+    assert "copy.md" not in texts(index)
+    copy.write_text("# A\n\nNow with another dose.\n")
+    assert run(copy).added == ["copy.md"]
+
+
+def test_a_link_that_is_asked_for_by_name_is_followed(run, folder, index, tmp_path):
+    (tmp_path / "record-link").symlink_to(folder)
+    (tmp_path / "note-link.md").symlink_to(folder / "a.md")
+    assert run(tmp_path / "record-link").added == ["a.md", "b.md", "notes/c.txt"]
+    assert run(tmp_path / "note-link.md", "patient:8").added == ["note-link.md"]
+
+
 def test_reports_add_up():
     one, two = AddReport(OWNER, added=["a"], chunks=1), AddReport(OWNER, failed=[("b", "broken")], chunks=2)
     one.include(two)

@@ -315,3 +315,8 @@ ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">' + "".join(
 def test_broken_or_hostile_xml_is_refused(tmp_path, content, reason):
     with pytest.raises(LoadError, match=reason):
         put(tmp_path, content)
+
+
+def test_an_element_of_an_undeclared_prefix_is_passed_over(tmp_path):
+    made = put(tmp_path, document("<pharm:formCode code='1'/>"))
+    assert "Ada Rossi" in made.text

@@ -73,3 +73,13 @@ def test_other_tables_are_lines_of_their_columns(tmp_path):
 def test_broken_or_hostile_tables_are_refused(tmp_path, text, reason):
     with pytest.raises(LoadError, match=reason):
         put(tmp_path, text)
+
+
+def test_a_first_row_without_end_is_refused_before_it_is_parsed(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("test,value," * 200_000)
+    with pytest.raises(LoadError, match="first row has 2,200,000 characters"):
+        load(path, "wide.csv")
+    path.write_text("a," * 3_000 + "\n1\n")
+    with pytest.raises(LoadError, match="more than 1000 columns"):
+        load(path, "wide.csv")

@@ -114,6 +114,33 @@ def test_what_the_record_does_not_name_is_refused(rag, question):
     assert answer.text.startswith(("The record does not say", "La historia no lo dice"))
 
 
+def test_a_filter_limits_labs_and_never_hides_what_is_active(rag):
+    assert rag.ask("INR?", "42").text == "INR 1.8 on 2024-03-15 [1]."
+    assert "1.8" not in rag.ask("INR?", "42", since="2024-04").text
+    assert "Apixaban 5 mg" in rag.ask("medications", "42", since="2026", types=["encounter"]).text
+    with pytest.raises(UsageError, match="YYYY-MM-DD"):
+        rag.ask("INR?", "42", since="last year")
+
+
+def test_an_answer_kept_under_one_filter_is_not_given_under_another(copied_home):
+    with Ragq.open(copied_home) as rag:
+        assert rag.ask("INR?", "42").cache["status"] == "miss"
+        assert rag.ask("INR?", "42", since="2024").cache["status"] == "miss"
+        assert rag.ask("INR?", "42", types=["lab"]).cache["status"] == "miss"
+        assert rag.ask("INR?", "42", since="2024").cache["status"] == "hit"
+        assert rag.ask("INR?", "42").text == "INR 1.8 on 2024-03-15 [1]."
+
+
+def test_search_finds_within_the_filter_and_the_patient(rag):
+    found = rag.search("bleeding", "42", 5, since="2025", types=["note"])
+    assert len(found.hits) >= 5
+    assert {h.chunk.shard for h in found.hits} == {"patient:42"}
+    assert all(h.chunk.date >= "2025" for h in found.hits)
+    everywhere = rag.search("Eliquis", "42", 5)
+    assert "apixaban" in {name for names in everywhere.expansions.values() for name in names}
+    assert len({(h.chunk.shard, h.chunk.id) for h in everywhere.hits}) == len(everywhere.hits)
+
+
 def test_no_anticoagulant_says_so(rag):
     answer = rag.ask("interaction with anticoagulant?", "10")
     assert answer.text.startswith("The record lists no active anticoagulant")

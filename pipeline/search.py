@@ -1,0 +1,74 @@
+"""Search: the chunks that a question finds, without a model that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragq.errors import UsageError
+from ragq.index.damage import told
+from ragq.index.duplicates import distinct
+from ragq.index.expand import with_rest
+from ragq.index.filter import Filter
+from ragq.index.hit import Hit
+from ragq.index.rerank import rerank
+from ragq.index.retrieve import make_query, retrieve
+
+if TYPE_CHECKING:
+    from ragq.pipeline.rag import Ragq
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`hits` best first; `repeated` are near-duplicates of better ones that were left out; `expansions` says which
+    words were added to the question and for which.
+    """
+
+    hits: Sequence[Hit]
+    repeated: Sequence[Hit]
+    expansions: Mapping[str, tuple[str, ...]]
+    shards: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "hits": [
+                {
+                    "chunk": h.chunk.id, "shard": h.chunk.shard, "document": h.chunk.document,
+                    "section": " > ".join(h.chunk.heading), "page": h.chunk.page, "date": h.chunk.date,
+                    "score": round(h.score, 4), "scores": {k: round(v, 4) for k, v in h.scores.items()},
+                    "text": h.chunk.text,
+                }
+                for h in self.hits
+            ],
+            "repeated": [h.chunk.id for h in self.repeated],
+            "expansions": {word: list(names) for word, names in self.expansions.items()},
+            "shards": list(self.shards),
+        }  # fmt: skip
+
+
+def search(rag: Ragq, text: str, patient: str | None, k: int, wanted: Filter) -> Found:
+    """The k best chunks, and after each what was cut off its list or table. See `Ragq.search`."""
+    text = text.strip()
+    if not text:
+        raise UsageError('the question is empty; ask something, for example: ragq index search "INR" --patient 42')
+    with told(f"patient:{patient}" if patient is not None else "shared documents"):
+        return _search(rag, text, patient, k, wanted)
+
+
+def _search(rag: Ragq, text: str, patient: str | None, k: int, wanted: Filter) -> Found:
+    shards = rag.open_shards(patient, wanted)
+    try:
+        lexicon = rag.lexicon(shards)
+        query = make_query(text, lexicon)
+        vector = rag.query_embedder().encode([text])[0]
+        opened = [rag.search_structures(s) for s in shards]
+        hits, repeated = distinct(retrieve(query, vector, opened, max(k, rag.settings.candidates)), lexicon)
+        if reranker := rag.reranker():
+            hits = rerank(text, hits, reranker)
+        hits = with_rest(hits[:k], {s.owner: s for s in shards}, k)
+        return Found(hits, repeated, query.expansions, [s.owner for s in shards])
+    finally:
+        for shard in shards:
+            shard.close()
