@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from ragq.corpora import CLINIC
 from ragq.engine.models import model_path, registry
 from ragq.settings import Settings
 
-PACKAGES = ("llama-cpp-python", "sentence-transformers", "onnxruntime", "faiss-cpu", "numpy")
+PACKAGES = ("llama-cpp-python", "sentence-transformers", "onnxruntime", "faiss-cpu", "numpy",
+            "rank-bm25", "bm25s", "tantivy")  # fmt: skip
 # Folders of this version's source: their digest tells two working trees of one revision apart.
 SOURCES = ("cache", "compress", "engine", "eval", "index", "pipeline", "tools")
 # Settings that say where something lies or who the user is, not how an answer is made.
@@ -66,12 +68,12 @@ def git() -> dict[str, Any] | None:
         return None
 
 
-def source_digest() -> str:
-    """blake2b over the Python files and tables of this version, 12 hex digits."""
+def source_digest(folders: Sequence[str] = SOURCES) -> str:
+    """blake2b over the Python files and tables of these folders in this version, 12 hex digits."""
     import importlib.util
 
     digest = hashlib.blake2b()
-    for name in SOURCES:
+    for name in folders:
         spec = importlib.util.find_spec(f"ragq.{name}")
         for folder in spec.submodule_search_locations or () if spec else ():
             for path in sorted(p for p in Path(folder).rglob("*") if p.suffix in (".py", ".toml")):
