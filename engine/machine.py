@@ -167,7 +167,7 @@ def _measure(folder: Path, threads: int) -> Machine:
         path = folder / "layers.gguf"
         write_model(path, "Q4_0", layers, 256, 256)
         engine = LlamaEngine(path, n_ctx=512, threads=threads)
-        steps[layers] = _step(engine, 1, _AT)
+        steps[layers] = step_of(engine, 1, _AT)
         engine.close()
     layer = max(0.0, (steps[36] - steps[4]) / 32)
     machine = replace(machine, layer_s=layer, step_s=max(0.0, steps[4] - 4 * layer))
@@ -177,8 +177,8 @@ def _measure(folder: Path, threads: int) -> Machine:
     engine = LlamaEngine(path, n_ctx=4096, threads=threads)
     engine.extend([1] * (_FAR + 2 * _PROMPT))
     kv_bytes = layers * 2 * (width // 4) * 2 * (_FAR - _AT)
-    far, far_prompt = _step(engine, 1, _FAR), _step(engine, _PROMPT, _FAR, 3)
-    near, near_prompt = _step(engine, 1, _AT), _step(engine, _PROMPT, 0, 3)
+    far, far_prompt = step_of(engine, 1, _FAR), step_of(engine, _PROMPT, _FAR, 3)
+    near, near_prompt = step_of(engine, 1, _AT), step_of(engine, _PROMPT, 0, 3)
     engine.close()
     pairs = layers * width * _PROMPT * _FAR
     return replace(
@@ -195,16 +195,16 @@ def _kernel(folder: Path, kind: str, machine: Machine) -> Kernel:
     weights = write_model(path, kind, layers, width, 8960)
     engine = LlamaEngine(path, n_ctx=1024, threads=machine.threads)
     engine.extend([1] * _PROMPT)
-    single = _step(engine, 1, _AT, 9)
-    batches = {str(n): round(_step(engine, n, _AT) / single, 3) for n in BATCHES}
-    prompt = _step(engine, _PROMPT, 0, 3)
+    single = step_of(engine, 1, _AT, 9)
+    batches = {str(n): round(step_of(engine, n, _AT) / single, 3) for n in BATCHES}
+    prompt = step_of(engine, _PROMPT, 0, 3)
     engine.close()
     fixed = machine.step_s + layers * machine.layer_s
     attention = layers * width * _PROMPT * _PROMPT / 2 * machine.attention_s
     return Kernel(max(0.0, single - fixed) / weights, max(0.0, prompt - fixed - attention) / _PROMPT / weights, batches)
 
 
-def _step(engine: Any, tokens: int, at: int, tries: int = 7) -> float:  # noqa: ANN401 - LlamaEngine, imported late
+def step_of(engine: Any, tokens: int, at: int, tries: int = 7) -> float:  # noqa: ANN401 - LlamaEngine, imported late
     """Seconds to decode `tokens` tokens from position `at`: the least of some tries, since others only add."""
     best = float("inf")
     for _ in range(tries):
