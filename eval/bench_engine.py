@@ -11,7 +11,9 @@ from ragq.engine.options import Options
 from ragq.engine.probe import trial
 from ragq.eval.bench_cycles import cycles
 from ragq.eval.bench_overhead import overhead
+from ragq.eval.bench_plan import MODELS, planning
 from ragq.eval.bench_restore import restoring
+from ragq.eval.bench_speculation import speculating
 from ragq.settings import Settings
 
 Results = dict[str, float]
@@ -28,6 +30,8 @@ def run(settings: Settings, quick: bool, data: Path) -> Results:
     parts: dict[str, Callable[[], Results]] = {
         "restoring": lambda: restoring(path, options, 1500 if quick else 6000),
         "overhead": lambda: overhead(path, options, 4 if quick else 12),
+        "speculation": lambda: speculating(path, options, data, *((4, 1, 48) if quick else (20, 4, 96))),
+        "plan": lambda: planning(settings.models_dir, options, _say, MODELS[:1] if quick else MODELS),
         "cycles": lambda: cycles(200 if quick else 1000),
     }
     results: Results = {f"first_run_{s.threads}_threads_prefill_tok_s": s.prefill for s in shown.speeds}

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ragq.engine.calibrate import cores
 from ragq.engine.facts import facts
 from ragq.engine.gguf import read_gguf
 from ragq.engine.llama import LlamaEngine
@@ -30,7 +31,7 @@ def planning(
     results: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         kinds = dict.fromkeys(kind for found in known.values() for kind in found.by_type)
-        machine = measured(Path(folder) / "machine.json", kinds, options.threads or 1, say)
+        machine = measured(Path(folder) / "machine.json", kinds, options.threads or cores(), say)
     for name, path in paths.items():
         with LlamaEngine(path, options) as engine:
             engine.extend([1] * PROMPT)

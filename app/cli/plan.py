@@ -34,11 +34,11 @@ def plan(
     Exit 2 for a bad machine file, or a plot that is not .svg.
     """
     import json
-    import os
     from dataclasses import asdict
 
     from ragq import settings
     from ragq.engine import machine as machines
+    from ragq.engine.calibrate import cores
     from ragq.engine.plan import plan as predict
     from ragq.errors import UsageError
     from ragq.files import write_atomic
@@ -55,7 +55,7 @@ def plan(
         kept = configured.cache_dir / "machine.json"
         if remeasure:
             kept.unlink(missing_ok=True)
-        threads = configured.threads or len(os.sched_getaffinity(0))
+        threads = configured.threads or cores()
         kinds = [*facts.by_type, "Q4_K", "Q8_0"]
         found = machines.measured(kept, kinds, threads, lambda text: typer.echo(text, err=True))
     made = predict(facts, found, ctx)
