@@ -12,7 +12,7 @@ from ragq.pipeline.scope import scope_of
 from ragq.pipeline.trace import Trace
 from ragq.tools.calling import rank
 from ragq.tools.loop import choose_calls
-from ragq.tools.registry import Registry, built_in
+from ragq.tools.registry import Registry
 
 if TYPE_CHECKING:
     from ragq.pipeline.rag import Ragq
@@ -26,7 +26,7 @@ def called_evidence(rag: Ragq, question: str, shards: Sequence[Shard], trace: Tr
     engine = rag.engine()
     scope = scope_of(rag, shards)
     with engine.lock, trace.stage("tools.model") as note:
-        every = built_in()
+        every = rag.tools()
         ranked = rank(question, [t.function() for t in every], rag.query_embedder())
         near = Registry(every.get(f.name) for _, f in ranked[:SHOWN])
         made = choose_calls(question, near, scope, engine, rag.settings.tool_calls)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ragq.index.retrieve import OpenShard
     from ragq.index.segment import Segment
     from ragq.pipeline.search import Found
+    from ragq.tools.registry import Registry
 
 # The query side of the default embedder without torch: the same network, 8-bit weights (cosine to the
 # full-precision vector ≥ 0.97 on the sample clinic, measured by a test).
@@ -72,6 +73,7 @@ class Ragq:
         self._lexicon: tuple[tuple[tuple[str, int], ...], Lexicon] | None = None
         self._answers = AnswerCache(settings.cache_dir / "answers.db")
         self._flights = Flights(settings.cache_dir / "flight")
+        self._tools: Registry | None = None
         self._closed = False
 
     @classmethod
@@ -233,6 +235,15 @@ class Ragq:
         from ragq.index.embed import token_offsets
 
         return token_offsets(Path(model_path(self.settings.embedder, self.settings.models_dir)))
+
+    def tools(self) -> Registry:
+        """The tools that the model may call (setting `tool_calls`); `add` takes more."""
+        from ragq.tools.registry import built_in
+
+        with self._lock:
+            if self._tools is None:
+                self._tools = built_in()
+            return self._tools
 
     def reranker(self) -> Reranker | None:
         """The cross-encoder of the settings, if any."""

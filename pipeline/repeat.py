@@ -99,6 +99,7 @@ def cache_key(
         "reranker": s.reranker,
         "version": [VERSION, prompt.VERSION, __version__],
         "language": language_of(text),
+        "tools": sorted(t.name for t in rag.tools()) if s.tool_calls else [],
         "settings": [
             s.top_k,
             s.candidates,

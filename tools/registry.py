@@ -15,9 +15,13 @@ class Registry:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
         for t in tools:
-            if t.name in self._tools:
-                raise UsageError(f"two tools are called {t.name!r}")
-            self._tools[t.name] = t
+            self.add(t)
+
+    def add(self, tool: Tool) -> None:
+        """One more tool. Raises UsageError when there is one of that name."""
+        if tool.name in self._tools:
+            raise UsageError(f"two tools are called {tool.name!r}")
+        self._tools[tool.name] = tool
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
