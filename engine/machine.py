@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ragq.engine.calibrate import running_now
 from ragq.engine.synthetic import TIMED, write_model
 from ragq.errors import UsageError
 from ragq.files import private_dir, write_atomic
@@ -124,6 +125,8 @@ def measured(kept: Path, kinds: Iterable[str], threads: int, progress: Progress 
     wanted = [kind for kind in kinds if kind in TIMED and (machine is None or kind not in machine.kernels)]
     if machine is not None and not wanted:
         return machine
+    if running_now():
+        progress("other programs use the cores: the rates will be too low; measure again when they have ended")
     with tempfile.TemporaryDirectory(dir=private_dir(kept.parent)) as folder:
         if machine is None:
             progress("measuring memory, disk and layers")
