@@ -51,12 +51,14 @@ class Controller:
         self._decoding = 0.0
         self._threads = (1, 1)
 
-    def with_threads(self, threads: tuple[int, int]) -> None:
-        """Forget what steps cost when they are computed by another number of threads than before."""
-        if threads != self._threads:
-            self._times.clear()
-            self._draft_times.clear()
-            self._threads = threads
+    def with_threads(self, threads: tuple[int, int]) -> bool:
+        """Forget what steps cost when they are computed by another number of threads than before; tells whether."""
+        if threads == self._threads:
+            return False
+        self._times.clear()
+        self._draft_times.clear()
+        self._threads = threads
+        return True
 
     def step_cost(self, tokens: int) -> float:
         """t(n)/t(1) as measured; for a size not yet timed, drawn on in a line from the next smaller one that was."""

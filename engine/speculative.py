@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from ragq.engine.controller import BATCHES, Controller
 from ragq.engine.draft_model import DraftModel
 from ragq.engine.grammar import Constraint
+from ragq.engine.rounding import Rounding, Tie
 from ragq.engine.sampling import Sampler
 
 LONGEST_DRAFT = max(BATCHES) - 1
-# Batched kernels round otherwise than single steps: logits of the best tokens differ by up to about this much.
-NEAR_TIE = 0.3
 # Lengths of agreement that are counted apart, from each of these on.
 _CLASSES = (2, 3, 4, 6, 9, 16)
 
@@ -82,6 +81,7 @@ class Speculator:
         second model, are made only to be verified. `always` fixes the length of drafts instead of the controller.
         """
         self.controller = Controller()
+        self.rounding = Rounding()
         self.tally = Tally()
         self._free = free
         self._costly = costly
@@ -89,13 +89,14 @@ class Speculator:
         self._watched: list[int] = []
         self._watched_kind: tuple[str, int] = ("", 0)
         self._right = 0
-        self._alone = False
+        self._tie: Tie | None = None
 
     def begin(self, tokens: Sequence[int], threads: tuple[int, int] = (1, 1)) -> None:
         """A new generation after the prompt `tokens`, with `threads` for single steps and for batches."""
-        self.controller.with_threads(threads)
+        if self.controller.with_threads(threads):
+            self.rounding = Rounding()
         self.tally = Tally()
-        self._watched, self._right, self._alone = [], 0, False
+        self._watched, self._right, self._tie = [], 0, None
         for drafter in (self._free, self._costly):
             if drafter is not None:
                 drafter.begin(tokens)
@@ -111,24 +112,36 @@ class Speculator:
         for drafter in (self._free, self._costly):
             if drafter is not None:
                 drafter.push(step)
-        draft = _NONE if self._alone else self._draft(len(step), min(room - 1, _undoable(engine)), constraint)
+        tie, self._tie = self._tie, None
+        draft = self._draft(len(step), min(room - 1, _undoable(engine)), constraint) if tie is None else _NONE
         began = time.perf_counter()
         rows = engine.decode_rows(step + draft.tokens, len(draft.tokens) + 1)
-        decided, self._alone = _verify(rows, draft.tokens, sampler, constraint, engine.is_end, room)
+        if tie is not None:
+            self.rounding.learn(tie, rows[-1])
+        decided, tied, self._tie = self._verify(rows, draft.tokens, sampler, constraint, engine.is_end, room)
         kept = _common(decided, draft.tokens)
-        self._learn(draft, decided, kept, self._alone)
+        self._learn(draft, decided, kept, tied)
         # After a near tie the last token is decoded again, alone, as plain decoding does.
-        held = kept - self._alone
+        held = kept - tied
         engine.truncate(engine.n_past - len(draft.tokens) + held)
-        if held < 0:
-            decided, held, self._alone = [sampler.draw(engine.decode_rows(step[-1:], 1)[0], constraint)], 0, False
-        for drafter in (self._free, self._costly):
-            if drafter is not None:
-                drafter.push(decided[:held])
         # Drafting counts too: what is asked is whether the whole is faster.
         seconds = time.perf_counter() - (started if draft.tokens else began)
         self.controller.timed(len(step), len(draft.tokens), held + 1, seconds)
+        if held < 0:
+            decided, held = self._decide_alone(engine, sampler, constraint, step[-1]), 0
+        for drafter in (self._free, self._costly):
+            if drafter is not None:
+                drafter.push(decided[:held])
         return decided, held
+
+    def _decide_alone(self, engine: Decoder, sampler: Sampler, constraint: Constraint | None, token: int) -> list[int]:
+        began = time.perf_counter()
+        row = engine.decode_rows([token], 1)[0]
+        if self._tie is not None:
+            self.rounding.learn(self._tie, row)
+            self._tie = None
+        self.controller.timed(1, 0, 1, time.perf_counter() - began)
+        return [sampler.draw(row, constraint)]
 
     def close(self) -> None:
         """Free the second model."""
@@ -159,6 +172,37 @@ class Speculator:
             return max(0, min(self._always, room))
         return self.controller.length(kind, kind[0], step, room)
 
+    def _verify(
+        self,
+        rows: NDArray[np.float32],
+        draft: Sequence[int],
+        sampler: Sampler,
+        constraint: Constraint | None,
+        is_end: Callable[[int], bool],
+        room: int,
+    ) -> tuple[list[int], bool, Tie | None]:
+        """What the sampler draws from each row until it leaves the draft, with what the grammar forces in between: at
+        most `room` tokens; whether the next one was left open, and for which near tie.
+        """
+        decided: list[int] = []
+        greedy = bool(draft) and sampler.sampling.temperature <= 0
+        while True:
+            at = len(decided)
+            if greedy:
+                row = sampler.masked(rows[at])
+                if constraint is not None and not constraint.allows(int(np.argmax(row))):
+                    return decided, True, None
+                if tie := self.rounding.tie(row):
+                    return decided, True, tie
+            decided.append(sampler.draw(rows[at], constraint))
+            if constraint is not None and not is_end(decided[-1]):
+                forced = constraint.forced()[: room - len(decided)]
+                constraint.accept_all(forced)
+                decided += forced
+            agreed = list(draft[at : len(decided)]) == decided[at:]
+            if not agreed or is_end(decided[-1]) or len(decided) >= room:
+                return decided, False, None
+
     def _learn(self, draft: Draft, decided: Sequence[int], kept: int, tied: bool) -> None:
         if draft.tokens:
             self._watched, self._right = [], 0
@@ -185,45 +229,6 @@ def _undoable(engine: Decoder) -> int:
 def _allowed(draft: list[int], constraint: Constraint | None) -> list[int]:
     """The draft as far as the grammar goes along with it."""
     return draft if constraint is None else draft[: constraint.agrees(draft)]
-
-
-def _verify(
-    rows: NDArray[np.float32],
-    draft: Sequence[int],
-    sampler: Sampler,
-    constraint: Constraint | None,
-    is_end: Callable[[int], bool],
-    room: int,
-) -> tuple[list[int], bool]:
-    """What the sampler draws from each row until it leaves the draft, with what the grammar forces in between: at
-    most `room` tokens; and whether the next one was left open for a near tie.
-    """
-    decided: list[int] = []
-    greedy = bool(draft) and sampler.sampling.temperature <= 0
-    while True:
-        at = len(decided)
-        if greedy and _tied(sampler.masked(rows[at]), constraint):
-            return decided, True
-        decided.append(sampler.draw(rows[at], constraint))
-        if constraint is not None and not is_end(decided[-1]):
-            forced = constraint.forced()[: room - len(decided)]
-            constraint.accept_all(forced)
-            decided += forced
-        agreed = list(draft[at : len(decided)]) == decided[at:]
-        if not agreed or is_end(decided[-1]) or len(decided) >= room:
-            return decided, False
-
-
-def _tied(row: NDArray[np.float32], constraint: Constraint | None) -> bool:
-    """Whether the best two logits, shape (n_vocab,), are as near as a batch may differ from a single step."""
-    best = int(np.argmax(row))
-    if constraint is not None and not constraint.allows(best):
-        return True
-    top = row[best]
-    row[best] = -np.inf
-    gap = top - row.max()
-    row[best] = top
-    return bool(gap < NEAR_TIE)
 
 
 def _common(decided: Sequence[int], draft: Sequence[int]) -> int:

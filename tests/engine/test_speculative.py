@@ -13,6 +13,7 @@ from ragq.engine.grammar import compile_schema
 from ragq.engine.llama import LlamaEngine
 from ragq.engine.models import model_path
 from ragq.engine.ngram import NGram
+from ragq.engine.rounding import WIDEST, Rounding
 from ragq.engine.sampling import Sampler, Sampling
 from ragq.engine.speculative import Speculator
 from ragq.errors import ModelError
@@ -229,6 +230,44 @@ def test_a_recurrent_state_is_not_drafted_beyond_what_it_can_take_back():
         speculator = Speculator(Fixed(*[1] * 15), always=15)
         speculator.advance(toy, Sampler(Sampling()), None, [0], 100)
         assert speculator.tally.drafted == drafted
+
+
+def test_the_margin_follows_how_far_gaps_move():
+    rounding = Rounding()
+    row = np.array([1.0, 3.0, 2.9, 0.0], dtype=np.float32)
+    tie = rounding.tie(row)
+    assert (tie.best, tie.second) == (1, 2)
+    assert row.tolist() == pytest.approx([1.0, 3.0, 2.9, 0.0])
+    for _ in range(4):
+        rounding.learn(tie, np.array([1.0, 3.0, 2.86, 0.0], dtype=np.float32))
+    assert rounding.margin == pytest.approx(0.08, abs=1e-5)
+    assert rounding.tie(row) is None
+    rounding.learn(tie, np.array([1.0, 2.0, 2.9, 0.0], dtype=np.float32))
+    assert rounding.margin == WIDEST
+
+
+class Rounded(Bigrams):
+    """The toy with kernels that favour another token in every batch of several rows."""
+
+    def decode_rows(self, tokens, rows=None):
+        found = super().decode_rows(tokens, rows).copy()
+        if len(tokens) > 1:
+            found[:, 1] += 0.2
+        return found
+
+
+def test_near_ties_are_decided_as_single_steps_decide_them():
+    def write(speculator):
+        toy, out, step = Rounded(), [0], [0]
+        toy.rows = np.array([[1.0, 0.9, 0.5, -9], [0, 0.1, 0.2, -9], [0.6, 0.5, 0, -9], [0, 0, 0, 0]], dtype=np.float32)
+        while len(out) < 40:
+            decided, kept = speculator.advance(toy, Sampler(Sampling()), None, step, 40 - len(out))
+            out += decided
+            step = decided[kept:]
+            assert toy.kv == out[: len(out) - len(step)]
+        return out
+
+    assert write(Speculator(Fixed(0, 0, 0), always=3)) == write(Speculator()) == [0] * 40
 
 
 def test_other_threads_mean_other_costs():
