@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ragq.cache.answers import _ENTRY, AnswerCache, Hit, _fact, bucket_of, digest_of
+from ragq.cache.answers import _ENTRY, AnswerCache, Hit, _fact
 from ragq.cache.calibrate import NEVER
 from ragq.cache.likeness import Classifier, classifier_from, shipped
-from ragq.cache.vectors import VectorFile, checksum, vector_file
+from ragq.cache.vectors import VectorFile, vector_file
 from ragq.cache.wording import Wording
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Likeness:
             return None
         try:
             threshold = threshold_of(self.cache, self.revision)
-            rows = self._rows(digest_of(key), bucket_of(wording)) if threshold < NEVER else []
+            rows = self._rows(self.cache.digest(key), self.cache.bucket(wording)) if threshold < NEVER else []
             if not rows:
                 return None
             best = self._best(rows, wording, classifier_from(shipped()))
@@ -65,7 +65,7 @@ class Likeness:
                 return None
             with self.cache.file.transaction(write=False) as db:
                 row = db.execute(_ENTRY + " WHERE id = ?", (best[0],)).fetchone()
-            return self.cache.checked(row, best[1]) if row else None
+            return self.cache.checked(row, best[1], best[2], threshold) if row else None
         except sqlite3.DatabaseError:
             self.cache.file.set_aside()
             return None
@@ -81,33 +81,34 @@ class Likeness:
 
     def _best(
         self, rows: Sequence[tuple[int, int | None]], wording: Wording, classifier: Classifier
-    ) -> tuple[int, float] | None:
-        """Entry and score of the one most alike."""
+    ) -> tuple[int, float, float] | None:
+        """Entry, score and cosine of the one most alike."""
         import numpy as np
 
         embedder = self.embedder()
-        file = vector_file(self.cache.path.parent, embedder.dimension)
+        file = vector_file(self.cache.path, embedder.dimension, self.cache.cover.secret)
         vector = embedder.encode([wording.text])[0]
         known = self._slots(rows, embedder, file)
         stored = file.read([slot for _, slot in known])
+        self._forget([known[int(i)][0] for i in np.flatnonzero(~np.any(stored, axis=1))])
         cosines = stored @ vector
         near = np.argsort(-cosines)[:NEAREST]
-        best: tuple[int, float] | None = None
+        best: tuple[int, float, float] | None = None
         for at in (int(i) for i in near if cosines[i] >= LEAST_COSINE):
             entry = known[at][0]
-            question, total = self._question(entry)
-            if checksum(stored[at].astype("<f4").tobytes()) != total:
-                self._forget(entry)
+            question, total = self.cache.question(entry), self._sum(entry)
+            if question is None or file.checksum(stored[at]) != total:
+                self._forget([entry])
                 continue
             score = classifier.score(wording, self.read(question), min(1.0, float(cosines[at])))
             if best is None or score > best[1]:
-                best = entry, score
+                best = entry, score, float(cosines[at])
         return best
 
-    def _question(self, entry: int) -> tuple[str, bytes | None]:
+    def _sum(self, entry: int) -> bytes | None:
         with self.cache.file.transaction(write=False) as db:
-            row = db.execute("SELECT question, vector_sum FROM answers WHERE id = ?", (entry,)).fetchone()
-        return row or ("", None)
+            row = db.execute("SELECT vector_sum FROM answers WHERE id = ?", (entry,)).fetchone()
+        return row[0] if row else None
 
     def _slots(
         self, rows: Sequence[tuple[int, int | None]], embedder: Encoder, file: VectorFile
@@ -117,7 +118,7 @@ class Likeness:
         lacking = [entry for entry, slot in rows if slot is None][:_EMBED_AT_ONCE]
         if not lacking:
             return found
-        vectors = embedder.encode([self.read(self._question(entry)[0]).text for entry in lacking])
+        vectors = embedder.encode([self.read(self.cache.question(entry) or "").text for entry in lacking])
         with self.cache.file.transaction() as db:
             _free(db, lacking)
             for entry, vector in zip(lacking, vectors, strict=True):
@@ -133,10 +134,11 @@ class Likeness:
                     db.execute("INSERT INTO free VALUES (?)", (slot,))
         return found
 
-    def _forget(self, entry: int) -> None:
-        """A vector that is not what was written is made again by the next question."""
-        with self.cache.file.transaction() as db:
-            _free(db, [entry])
+    def _forget(self, entries: Sequence[int]) -> None:
+        """Vectors that are not what was written are made again by the next question."""
+        if entries:
+            with self.cache.file.transaction() as db:
+                _free(db, entries)
 
 
 def _free(db: sqlite3.Connection, entries: Sequence[int]) -> None:

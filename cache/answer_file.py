@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from ragq.files import private_dir
 
 # A file of another format is emptied: everything in it can be computed again.
-FORMAT = 2
+FORMAT = 3
 BUSY_SECONDS = 5.0
 
 _SCHEMA = """
@@ -20,7 +21,7 @@ DROP TABLE IF EXISTS answers; DROP TABLE IF EXISTS reads; DROP TABLE IF EXISTS f
 DROP TABLE IF EXISTS quarantine;
 CREATE TABLE answers (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, partition TEXT NOT NULL, bucket TEXT,
-    namespace TEXT NOT NULL, question TEXT NOT NULL, answer TEXT NOT NULL, sources TEXT NOT NULL,
+    namespace TEXT NOT NULL, label NOT NULL, question NOT NULL, answer NOT NULL, sources NOT NULL,
     refusal INTEGER NOT NULL, checksum TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL, saved_ms REAL NOT NULL,
     hits INTEGER NOT NULL DEFAULT 0, last_score REAL, embedder TEXT, slot INTEGER UNIQUE, vector_sum BLOB);
 CREATE INDEX answers_namespace ON answers (namespace);
@@ -36,6 +37,16 @@ CREATE TRIGGER gone AFTER DELETE ON answers BEGIN
     INSERT OR IGNORE INTO free SELECT OLD.slot WHERE OLD.slot IS NOT NULL;
 END;
 """
+
+
+def files_of(database: Path) -> list[Path]:
+    """The files of an answer file that are there: itself, its log, what was set aside, its vectors."""
+    vectors = re.compile(re.escape(database.stem) + r"-\d{1,6}\.vec")
+    return [
+        p
+        for p in database.parent.glob(f"{database.stem}*")
+        if p.name.startswith(database.name) or vectors.fullmatch(p.name)
+    ]
 
 
 class AnswerFile:

@@ -2,12 +2,12 @@
 
 The key holds everything the answer depends on (patient, shards and their revisions, model, prompt, settings): a change
 of any of them is a miss, and one patient's entry can never be found with another's key. Within a key, first the same
-words, then, among the entries with equal protected spans, the question most alike (`likeness.py`).
+words, then, among the entries with equal protected spans, the question most alike (`likeness.py`). With the user's key
+all of it is sealed (`cover.py`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import time
@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragq.cache.answer_file import AnswerFile
+from ragq.cache.answer_file import AnswerFile, files_of
+from ragq.cache.cover import Cover
 from ragq.index.tokenizer import fold
 
 if TYPE_CHECKING:
@@ -31,13 +32,17 @@ _HOURS_PER_SECOND_SAVED = 1.0
 
 
 class Hit(NamedTuple):
-    """A stored answer as plain values; `made` in seconds since 1970; `score` is 1.0 for the same words."""
+    """A stored answer as plain values; `made` in seconds since 1970. `similarity` is the cosine of the two questions,
+    `score` the probability that they are one, which reached `threshold`; all are 1.0 for the same words.
+    """
 
     answer: dict[str, Any]
     made: float
     entry: int
     question: str
-    score: float
+    score: float = 1.0
+    similarity: float = 1.0
+    threshold: float = 1.0
 
 
 class Origin(NamedTuple):
@@ -54,11 +59,19 @@ def normalise(question: str) -> str:
 
 
 class AnswerCache:
-    """The answers of all namespaces in one file; a namespace is a patient, or `-` for none. Safe between threads."""
+    """The answers of all namespaces in one file; a namespace is a patient, or `-` for none. Safe between threads.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.file = AnswerFile(path)
+    With `secret`, the user's key, the file stands beside `path` under the key's mark, and one that was kept in the clear
+    before is deleted: its answers can be computed again.
+    """
+
+    def __init__(self, path: Path, secret: bytes | None = None) -> None:
+        self.cover = Cover(secret)
+        self.path = path.with_name(self.cover.file_name(path.stem, path.suffix))
+        self.file = AnswerFile(self.path)
+        if secret is not None:
+            for kept in files_of(path):
+                kept.unlink(missing_ok=True)
 
     def find(self, key: Mapping[str, Any], question: str) -> Hit | None:
         """The answer stored under this key for the same words, or None.
@@ -67,28 +80,31 @@ class AnswerCache:
         """
         if not self.path.exists():
             return None
-        digest = digest_of(key, question)
+        digest = self.digest(key, question)
         try:
             with self.file.transaction(write=False) as db:
                 row = db.execute(_ENTRY + " WHERE key = ?", (digest,)).fetchone()
-            return self.checked(row, 1.0) if row else None
+            return self.checked(row) if row else None
         except sqlite3.DatabaseError:
             self.file.set_aside()
             return None
 
-    def checked(self, row: Sequence[Any], score: float) -> Hit | None:
+    def checked(
+        self, row: Sequence[Any], score: float = 1.0, similarity: float = 1.0, threshold: float = 1.0
+    ) -> Hit | None:
         """The hit of a row that is whole and not too old; any other is deleted."""
         entry, digest, question, answer, refusal, checksum, made = row
+        question, answer = self.cover.show(question, f"{digest} question"), self.cover.show(answer, f"{digest} answer")
         stale = time.time() - made > (REFUSAL_SECONDS if refusal else MAX_SECONDS)
-        damaged = checksum != _checksum(digest, question, answer)
-        if stale or damaged:
+        damaged = question is None or answer is None or checksum != self._checksum(digest, question, answer)
+        if stale or damaged or question is None or answer is None:
             with self.file.transaction() as db:
                 db.execute("DELETE FROM answers WHERE id = ? AND key = ?", (entry, digest))
                 if damaged:
                     db.execute("INSERT INTO quarantine VALUES (?, 'checksum', ?)", (entry, time.time()))
             return None
         self._touch(entry, score)
-        return Hit(json.loads(answer), made, entry, question, score)
+        return Hit(json.loads(answer), made, entry, question, score, similarity, threshold)
 
     def _touch(self, entry: int, score: float) -> None:
         try:
@@ -120,20 +136,23 @@ class AnswerCache:
         shard of `origin` are deleted in the same transaction.
         """  # fmt: skip
         origin = origin or Origin()
-        digest, text, now = digest_of(key, question), json.dumps(answer, ensure_ascii=False), time.time()
+        digest, text, now = self.digest(key, question), json.dumps(answer, ensure_ascii=False), time.time()
+        sources, hide = json.dumps(list(origin.sources), ensure_ascii=False), self.cover.hide
         row = (
-            digest, digest_of(key), bucket_of(wording) if wording else None, namespace, question, text,
-            json.dumps(list(origin.sources), ensure_ascii=False), answer.get("refusal") is not None,
-            _checksum(digest, question, text), now, now, origin.saved_ms,
+            digest, self.digest(key), self.bucket(wording) if wording else None, self.cover.name(namespace),
+            hide(namespace, f"{digest} label"), hide(question, f"{digest} question"), hide(text, f"{digest} answer"),
+            hide(sources, f"{digest} sources"), answer.get("refusal") is not None,
+            self._checksum(digest, question, text), now, now, origin.saved_ms,
         )  # fmt: skip
+        shards = {self.cover.name(owner): state for owner, state in origin.shards.items()}
         try:
             with self.file.transaction() as db:
                 db.execute("DELETE FROM answers WHERE key = ?", (digest,))
-                gone = _sweep(db, origin.shards)
+                gone = _sweep(db, shards)
                 entry = db.execute(
                     f"INSERT INTO answers ({_STORED}) VALUES ({','.join('?' * len(row))})", row
                 ).lastrowid
-                db.executemany("INSERT INTO reads VALUES (?,?,?)", [(entry, *item) for item in origin.shards.items()])
+                db.executemany("INSERT INTO reads VALUES (?,?,?)", [(entry, *item) for item in shards.items()])
                 if entry and entry % 64 == 0:
                     gone += _shrink(db)
             if gone:
@@ -166,7 +185,13 @@ class AnswerCache:
 
     def clear(self, namespace: str | None = None) -> int:
         """Delete a namespace's entries, or all; returns how many."""
-        return self._delete("1" if namespace is None else "namespace = ?", () if namespace is None else (namespace,))
+        name = () if namespace is None else (self.cover.name(namespace),)
+        return self._delete("namespace = ?" if name else "1", name)
+
+    def clear_other_keys(self) -> None:
+        """Delete what was kept under other keys or in the clear: whose it is cannot be read in it."""
+        for kept in set(self.path.parent.glob("answers*")) - set(files_of(self.path)):
+            kept.unlink(missing_ok=True)
 
     def _delete(self, where: str, values: Sequence[Any]) -> int:
         if not self.path.exists():
@@ -185,7 +210,7 @@ class AnswerCache:
 
         with self.file.transaction() as db:
             slots = [slot for (slot,) in db.execute("SELECT slot FROM free")]
-            wipe_slots(self.path.parent, slots)
+            wipe_slots(self.path, slots, self.cover.secret)
 
     def entries(self, namespace: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
         """What is stored, last used first: id, namespace, question, when made and used (seconds since 1970), hits,
@@ -193,14 +218,28 @@ class AnswerCache:
         """
         if not self.path.exists():
             return []
-        where, values = ("", ()) if namespace is None else (" WHERE namespace = ?", (namespace,))
-        names = ("id", "namespace", "question", "made", "used", "hits", "saved_ms", "refusal", "sources")
+        where, values = ("", ()) if namespace is None else (" WHERE namespace = ?", (self.cover.name(namespace),))
+        names = ("key", "id", "label", "question", "made", "used", "hits", "saved_ms", "refusal", "sources")
         with self.file.transaction(write=False) as db:
             rows = db.execute(
                 f"SELECT {','.join(names)} FROM answers{where} ORDER BY used DESC LIMIT {int(limit)}", values
-            )
-            found = [dict(zip(names, row, strict=True)) for row in rows]
-        return [{**row, "refusal": bool(row["refusal"]), "sources": json.loads(row["sources"])} for row in found]
+            ).fetchall()
+        return [self._shown(dict(zip(names, row, strict=True))) for row in rows]
+
+    def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
+        """An entry as people read it; what cannot be read shows as `?`."""
+        digest = row.pop("key")
+        label, question, sources = (
+            self.cover.show(row.pop(part), f"{digest} {part}") for part in ("label", "question", "sources")
+        )
+        return {"id": row["id"], "namespace": label or "?", "question": question or "?", **row,
+                "refusal": bool(row["refusal"]), "sources": json.loads(sources or "[]")}  # fmt: skip
+
+    def question(self, entry: int) -> str | None:
+        """The question of an entry; None when there is none or it cannot be read."""
+        with self.file.transaction(write=False) as db:
+            row = db.execute("SELECT key, question FROM answers WHERE id = ?", (entry,)).fetchone()
+        return self.cover.show(row[1], f"{row[0]} question") if row else None
 
     def stats(self) -> dict[str, Any]:
         """Entries, those of them that are refusals, hits so far, milliseconds saved, bytes, quarantined entries."""
@@ -211,7 +250,7 @@ class AnswerCache:
                 "SELECT count(*), total(refusal), total(hits), total(hits * saved_ms) FROM answers"
             ).fetchone()
             quarantined = db.execute("SELECT count(*) FROM quarantine").fetchone()[0]
-        size = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.stem}*") if p.is_file())
+        size = sum(p.stat().st_size for p in self.path.parent.glob("answers*") if p.is_file())
         return {"answers": count, "refusals": int(refusals), "hits": int(hits), "saved_ms": saved, "bytes": size,
                 "quarantined": quarantined}  # fmt: skip
 
@@ -233,9 +272,20 @@ class AnswerCache:
         """Release the file."""
         self.file.close()
 
+    def digest(self, key: Mapping[str, Any], question: str | None = None) -> str:
+        """Digest of a key alone, or with a question."""
+        return self.cover.digest(_key_text(key, question))
+
+    def bucket(self, wording: Wording) -> str:
+        """Digest of all that two questions must share before their likeness counts."""
+        return self.cover.digest(json.dumps(wording.turns), 16)
+
+    def _checksum(self, digest: str, question: str, text: str) -> str:
+        return self.cover.digest(f"{digest}\0{question}\0{text}", 16)
+
 
 _ENTRY = "SELECT id, key, question, answer, refusal, checksum, made FROM answers"
-_STORED = "key, partition, bucket, namespace, question, answer, sources, refusal, checksum, made, used, saved_ms"
+_STORED = "key, partition, bucket, namespace, label, question, answer, sources, refusal, checksum, made, used, saved_ms"
 
 
 def _sweep(db: sqlite3.Connection, shards: Mapping[str, str]) -> int:
@@ -266,17 +316,11 @@ def _fact(db: sqlite3.Connection, name: str) -> str | None:
     return str(row[0]) if row else None
 
 
-def bucket_of(wording: Wording) -> str:
-    """Digest of all that two questions must share before their likeness counts."""
-    return hashlib.blake2b(json.dumps(wording.turns).encode(), digest_size=16).hexdigest()
+def digest_of(key: Mapping[str, Any], question: str) -> str:
+    """Digest of a key with a question, the same in every process."""
+    return Cover(None).digest(_key_text(key, question))
 
 
-def digest_of(key: Mapping[str, Any], question: str | None = None) -> str:
-    """Digest of a key alone, or with a question."""
+def _key_text(key: Mapping[str, Any], question: str | None) -> str:
     whole = dict(key) if question is None else {**key, "question": normalise(question)}
-    text = json.dumps(whole, sort_keys=True, ensure_ascii=False)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=24).hexdigest()
-
-
-def _checksum(digest: str, question: str, text: str) -> str:
-    return hashlib.blake2b(f"{digest}\0{question}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return json.dumps(whole, sort_keys=True, ensure_ascii=False)

@@ -21,7 +21,7 @@ PACKAGES = ("llama-cpp-python", "sentence-transformers", "onnxruntime", "faiss-c
 # Folders of this version's source: their digest tells two working trees of one revision apart.
 SOURCES = ("cache", "compress", "engine", "eval", "index", "pipeline", "tools")
 # Settings that say where something lies or who the user is, not how an answer is made.
-_PRIVATE = {"home", "hf_token", "cache", "cache_mb"}
+_PRIVATE = {"home", "hf_token", "cache", "cache_mb", "key_file"}
 
 
 def machine() -> dict[str, Any]:

@@ -7,12 +7,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from ragq.index.chunk import Chunk
 from ragq.index.schema import TOMBSTONES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Other processes write for a moment only, document by document.
 BUSY_SECONDS = 30.0
@@ -102,6 +104,8 @@ class Rows:
 
     def tombstones(self) -> NDArray[np.int64]:
         """Rowids of deleted chunks that a written part may still hold, ascending."""
+        import numpy as np
+
         try:
             rows = self._db.execute("SELECT id FROM tombstones ORDER BY id").fetchall()
         except sqlite3.OperationalError:  # a shard that an earlier version wrote
@@ -123,6 +127,8 @@ class Rows:
 
     def vectors(self, low: int = 0, high: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Rowids in (low, high], shape (n,), and their unit vectors, shape (n, dimension), in rowid order."""
+        import numpy as np
+
         dimension = int(self.meta()["dimension"])
         high = self.last_rowid() if high is None else high
         n = self.count_between(low, high)

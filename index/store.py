@@ -11,10 +11,8 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from ragq.errors import MissingError, RagqError, UsageError
 from ragq.files import private_dir
 from ragq.index import tokenizer
@@ -29,6 +27,10 @@ from ragq.index.filter import Filter
 from ragq.index.folder import owners, shard_folder
 from ragq.index.rows import Rows
 from ragq.index.schema import FORMAT, TOMBSTONES, initialise
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["Cited", "Shard", "create_shard", "open_shard", "owners", "shard_folder"]
 
@@ -143,6 +145,8 @@ class Shard(Rows):
 
     def vectors_of(self, source: str) -> dict[str, NDArray[np.float32]]:
         """Indexed text → unit vector of every chunk of one document, so that it need not be embedded again."""
+        import numpy as np
+
         query = "SELECT c.id, c.vector FROM chunks c JOIN documents d ON d.id = c.document WHERE d.source = ?"
         vectors = dict(self._db.execute(query, (source,)).fetchall())
         return {c.indexed_text: np.frombuffer(vectors[c.rowid], dtype="<f4") for c in self.chunks(vectors)}

@@ -17,9 +17,10 @@ from ragq.pipeline.calls import called_evidence
 from ragq.pipeline.events import CitationEvent, DoneEvent, Event, StageEvent, TokenEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, content, strip_marks
+from ragq.pipeline.language import language_of
 from ragq.pipeline.lookup import tool_evidence
 from ragq.pipeline.notes import Notes
-from ragq.pipeline.question import Question, language_of, read_question
+from ragq.pipeline.question import Question, read_question
 from ragq.pipeline.recall import recall
 from ragq.pipeline.refuse import FOUND_NOTHING, nothing_supports, refusal_text, unmentioned
 from ragq.pipeline.repeat import alike, from_cache, keep
@@ -54,6 +55,7 @@ class Draft:
     absent: str | None = None
     bearing: Sequence[int] = ()
     cited: tuple[int, ...] = ()
+    cached: bool = True
     is_list: bool = False
     text: str = ""
 
@@ -65,10 +67,19 @@ class Draft:
 
 
 def fresh(
-    rag: Ragq, text: str, patient: str | None, shards: Sequence[Shard], key: dict[str, Any], trace: Trace, look: bool
+    rag: Ragq,
+    text: str,
+    patient: str | None,
+    shards: Sequence[Shard],
+    key: dict[str, Any],
+    trace: Trace,
+    look: bool,
+    cached: bool,
 ) -> Iterator[Event]:
-    """Answer from tables or by reading, and keep the answer; with `look`, a question alike spares the reading."""
-    draft = Draft(text, patient, [], [], [], {})
+    """Answer from tables or by reading; with `look`, a question alike spares the reading; with `cached`, the answer and
+    the KV state are kept.
+    """
+    draft = Draft(text, patient, [], [], [], {}, cached=cached)
     with trace.stage("tools") as note:
         lexicon = rag.lexicon(shards)
         tables = _tables(shards, lexicon)
@@ -88,7 +99,7 @@ def fresh(
             return
         yield from _read(rag, question, tables, table, shards, draft, trace)
     finished = _finish(draft, question, rag, trace)
-    yield DoneEvent(keep(rag, key, finished, shards, lexicon))
+    yield DoneEvent(keep(rag, key, finished, shards, lexicon) if cached else finished)
 
 
 def _tables(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:
@@ -172,7 +183,7 @@ def _generate(rag: Ragq, question: Question, summary: str, draft: Draft, gate: G
         prompt = prompts.build(engine, summary, draft.evidence, question.text, question.language, settings.max_tokens)
         stable = prompt.boundaries[-1:]
         with trace.stage("cache.prefix") as prefix_note:
-            prepared = prepare_prefix(rag, engine, prompt, draft.patient)
+            prepared = prepare_prefix(rag, engine, prompt, draft.patient, draft.cached)
             prefix_note |= {"decision": prepared.status, "reused": prepared.tokens, "tokens_in": stable[0]}
             if prepared.problem:
                 prefix_note["problem"] = prepared.problem
@@ -205,9 +216,11 @@ def _generate(rag: Ragq, question: Question, summary: str, draft: Draft, gate: G
     yield StageEvent(trace.stages[-1])
 
 
-def prepare_prefix(rag: Ragq, engine: LlamaEngine, prompt: prompts.Prompt, patient: str | None) -> Prepared:
+def prepare_prefix(
+    rag: Ragq, engine: LlamaEngine, prompt: prompts.Prompt, patient: str | None, cached: bool = True
+) -> Prepared:
     """Have the stable blocks in the KV cache: from memory, from disk, or computed and kept."""
-    kept = rag.settings.cache and rag.settings.cache_mb > 0
+    kept = cached and rag.settings.cache and rag.settings.cache_mb > 0
     own, common = (rag.prefix_cache(patient), rag.prefix_cache(None)) if kept else (None, None)
     return prepare(engine, own, common, prompt.tokens[: prompt.boundaries[-1]], prompt.boundaries)
 
@@ -336,7 +349,7 @@ def _finish(draft: Draft, question: Question, rag: Ragq, trace: Trace) -> Answer
         refusal=refusal,
         dropped=tuple(draft.dropped),
         nearest=nearest,
-        cache={"status": "miss" if rag.settings.cache else "off"},
+        cache={"status": "miss" if draft.cached else "off"},
         timings=timings,
         trace=tuple(trace.stages),
         model=rag.settings.model,

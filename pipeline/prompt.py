@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ragq.errors import DoesNotFitError
-from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.question import Language
+from ragq.pipeline.language import Language
+
+if TYPE_CHECKING:
+    from ragq.pipeline.evidence import Evidence
 
 # Part of every cache key: change it whenever the wording below changes.
 VERSION = "2"

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 from ragq.index.lexicon import Lexicon, Mention
 from ragq.index.spans import MONTHS
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.cues import GENERAL, MODAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
-
-Language = Literal["en", "es"]
-
-_SPANISH = frozenset(
-    "el la los las una es son esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia "
-    "interaccion toma sigue medicacion ultimo ultima tratamiento suspendio se al y o no "
-    "edad anos aclaramiento creatinina filtrado evolucion".split(" ")
-)
-_ENGLISH = frozenset(
-    "the is are was does do did has have he she what which when how of in on for with and or by any still patient dose allergy taking "
-    "last latest stopped started why who".split(" ")
-)
+from ragq.pipeline.language import Language, language_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +106,3 @@ def _residual(text: str, mentions: tuple[Mention, ...], patient_name: str) -> tu
         left = pattern.sub(" ", left)
     known = ASKING_WORDS | set(tokenize(patient_name))
     return tuple(t for t in tokenize(left) if t not in known and len(t) > 1)
-
-
-def language_of(text: str) -> Language:
-    """Spanish or English, by function words and inverted punctuation; English when in doubt."""
-    if "¿" in text or "¡" in text:
-        return "es"
-    words = re.findall(r"[a-z]+", fold(text))
-    spanish, english = sum(w in _SPANISH for w in words), sum(w in _ENGLISH for w in words)
-    accents = len(re.findall(r"[áéíóúñ]", text.lower()))
-    return "es" if spanish + accents > english else "en"

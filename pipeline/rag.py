@@ -71,7 +71,7 @@ class Ragq:
         self._reranker: Reranker | None = None
         self._segments: dict[str, tuple[int, Segment]] = {}
         self._lexicon: tuple[tuple[tuple[str, int], ...], Lexicon] | None = None
-        self._answers = AnswerCache(settings.cache_dir / "answers.db")
+        self._answers = AnswerCache(settings.cache_dir / "answers.db", self.secret)
         self._flights = Flights(settings.cache_dir / "flight")
         self._tools: Registry | None = None
         self._closed = False
@@ -107,18 +107,20 @@ class Ragq:
         question: str,
         patient: str | None = None,
         refresh: bool = False,
+        no_cache: bool = False,
         *,
         since: str | None = None,
         types: Sequence[str] = (),
     ) -> Answer:
-        """Answer a question over the patient's shard and the shared ones; with `refresh`, anew, whatever is cached.
+        """Answer a question over the patient's shard and the shared ones; with `refresh`, anew, whatever is cached, and
+        that is kept; with `no_cache`, nothing on disk is read or kept.
 
         `since` and `types` limit what of the record is read; see `index.filter.Filter`.
 
         Raises MissingError without a model or index, UsageError for an empty question; "not in the record" is an
         Answer whose `refusal` is set.
         """
-        for event in self.ask_stream(question, patient, refresh, since=since, types=types):
+        for event in self.ask_stream(question, patient, refresh, no_cache, since=since, types=types):
             if isinstance(event, DoneEvent):
                 return event.answer
         raise AssertionError("the stream ended without its answer")
@@ -128,6 +130,7 @@ class Ragq:
         question: str,
         patient: str | None = None,
         refresh: bool = False,
+        no_cache: bool = False,
         *,
         since: str | None = None,
         types: Sequence[str] = (),
@@ -137,7 +140,7 @@ class Ragq:
 
         if self._closed:
             raise UsageError("this Ragq is closed; open another with Ragq.open()")
-        events = answer(self, question, patient, refresh, Filter.of(since, types))
+        events = answer(self, question, patient, refresh, no_cache, Filter.of(since, types))
         return _telling(events, f"patient:{patient}" if patient is not None else "shared documents")
 
     def search(
@@ -159,17 +162,21 @@ class Ragq:
             raise UsageError("this Ragq is closed; open another with Ragq.open()")
         return search(self, question, patient, k, Filter.of(since, types))
 
-    async def aask(self, question: str, patient: str | None = None) -> Answer:
+    async def aask(
+        self, question: str, patient: str | None = None, refresh: bool = False, no_cache: bool = False
+    ) -> Answer:
         """`ask` for asyncio, in a worker thread."""
         import asyncio
 
-        return await asyncio.to_thread(self.ask, question, patient)
+        return await asyncio.to_thread(self.ask, question, patient, refresh, no_cache)
 
-    async def aask_stream(self, question: str, patient: str | None = None) -> AsyncIterator[Event]:
+    async def aask_stream(
+        self, question: str, patient: str | None = None, refresh: bool = False, no_cache: bool = False
+    ) -> AsyncIterator[Event]:
         """`ask_stream` for asyncio."""
         import asyncio
 
-        events = self.ask_stream(question, patient)
+        events = self.ask_stream(question, patient, refresh, no_cache)
         while (event := await asyncio.to_thread(next, events, None)) is not None:
             yield event
 

@@ -54,6 +54,7 @@ def forget(rag: Ragq, patient: str | None, everyone: bool = False) -> tuple[int,
     With `everyone`, the answers of all patients go too. Returns how many states and answers there were.
     """
     answers = rag.answer_cache().clear(None if everyone else patient or "-")
+    rag.answer_cache().clear_other_keys()
     # A file set aside as damaged may still hold anybody's text, and serves nothing any more.
     for path in rag.settings.cache_dir.glob("*.damaged"):
         path.unlink(missing_ok=True)

@@ -42,6 +42,7 @@ def answer(
     text: str,
     patient: str | None,
     refresh: bool = False,
+    no_cache: bool = False,
     wanted: Filter = Filter(),  # noqa: B008 it is frozen
 ) -> Iterator[Event]:
     """Answer one question, from the cache where it can be; the events end with DoneEvent. See `Ragq.ask_stream`."""
@@ -54,14 +55,16 @@ def answer(
     shards = rag.open_shards(patient, wanted)
     try:
         key = cache_key(rag, shards, patient, text, wanted)
-        if not rag.settings.cache:
-            yield from _compute(rag, text, patient, shards, key, trace, look=False)
+        if no_cache or not rag.settings.cache:
+            yield from _compute(rag, text, patient, shards, key, trace, look=False, cached=False)
             return
         if not refresh and (found := _exact(rag, key, text, trace)):
             yield from from_cache(rag, found, text, trace)
             return
         with rag.flights().turn(digest_of(key, text)):
-            if not refresh and (found := rag.answer_cache().find(key, text)):
+            again = Trace()
+            if not refresh and (found := _exact(rag, key, text, again)):
+                trace.stages[-1:] = again.stages
                 yield from from_cache(rag, found, text, trace)
                 return
             yield from _compute(rag, text, patient, shards, key, trace, look=not refresh)
@@ -71,11 +74,18 @@ def answer(
 
 
 def _compute(
-    rag: Ragq, text: str, patient: str | None, shards: Sequence[Shard], key: dict[str, Any], trace: Trace, look: bool
+    rag: Ragq,
+    text: str,
+    patient: str | None,
+    shards: Sequence[Shard],
+    key: dict[str, Any],
+    trace: Trace,
+    look: bool,
+    cached: bool = True,
 ) -> Iterator[Event]:
     from ragq.pipeline.ask import fresh
 
-    yield from fresh(rag, text, patient, shards, key, trace, look)
+    yield from fresh(rag, text, patient, shards, key, trace, look, cached)
 
 
 def cache_key(
@@ -88,7 +98,7 @@ def cache_key(
     """All that an answer depends on beside the words of the question; the day, where the question is about now."""
     from ragq import __version__
     from ragq.pipeline import prompt
-    from ragq.pipeline.question import language_of
+    from ragq.pipeline.language import language_of
 
     s = rag.settings
     key: dict[str, Any] = {
@@ -139,6 +149,9 @@ def _exact(rag: Ragq, key: dict[str, Any], text: str, trace: Trace) -> Hit | Non
     with trace.stage("cache.answers") as note:
         found = rag.answer_cache().find(key, text)
         note["decision"] = "hit" if found else "miss"
+        if found:
+            note |= {"tier": "exact", "question": found.question, "made": _when(found), "similarity": 1.0,
+                     "threshold": 1.0}  # fmt: skip
     return found
 
 
@@ -151,13 +164,14 @@ def alike(rag: Ragq, key: dict[str, Any], text: str, lexicon: Lexicon, trace: Tr
         found = likeness.find(key, read_wording(text, lexicon)) if likeness else None
         note["decision"] = "hit" if found else "miss"
         if found:
-            note |= {"score": round(found.score, 4), "question": found.question}
+            note |= {"tier": "verified", "question": found.question, "made": _when(found),
+                     "similarity": round(found.similarity, 4), "score": round(found.score, 4),
+                     "threshold": round(found.threshold, 4)}  # fmt: skip
     return found
 
 
 def from_cache(rag: Ragq, hit: Hit, text: str, trace: Trace) -> Iterator[Event]:
     """The events of a stored answer, which says when it was made and for which question."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.made))
     stored = Answer.from_json(hit.answer)
     how = "exact" if hit.score >= 1.0 else "alike"
     found = replace(
@@ -165,10 +179,12 @@ def from_cache(rag: Ragq, hit: Hit, text: str, trace: Trace) -> Iterator[Event]:
         cache={
             "status": "hit",
             "how": how,
-            "made": when,
+            "made": _when(hit),
             "question": hit.question,
             "id": hit.entry,
+            "similarity": round(hit.similarity, 4),
             "score": round(hit.score, 4),
+            "threshold": round(hit.threshold, 4),
         },
         question=text,
         timings={"total_ms": round(trace.elapsed_ms(), 1), "ttft_ms": round(trace.elapsed_ms(), 1)},
@@ -181,11 +197,15 @@ def from_cache(rag: Ragq, hit: Hit, text: str, trace: Trace) -> Iterator[Event]:
     yield DoneEvent(found)
 
 
+def _when(hit: Hit) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.made))
+
+
 def keep(rag: Ragq, key: dict[str, Any], made: Answer, shards: Sequence[Shard], lexicon: Lexicon) -> Answer:
     """Store a grounded answer, or for a while a refusal; returns the answer with its entry's number."""
     from ragq.cache.wording import read_wording
 
-    if not rag.settings.cache or not (made.grounded or made.refusal is not None):
+    if not (made.grounded or made.refusal is not None):
         return made
     origin = Origin(
         shards={s.owner: f"{revision}:{created}" for s in shards for revision, created in [key["shards"][s.owner]]},

@@ -58,6 +58,8 @@ def _root(
 def main() -> None:
     """Run the command line; an error becomes its message on stderr and its exit code."""
     os.umask(0o077)
+    # Looking for plugins reads the metadata of every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # started with the stream closed
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115

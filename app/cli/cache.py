@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from ragq.cli.key import key
 from ragq.cli.sources import duration, shard_name
 from ragq.cli.terminal import StatusLine, printable
 
@@ -17,18 +18,21 @@ if TYPE_CHECKING:
 
 cache = typer.Typer(help="Stored answers and KV states: count, forget, compute ahead.", no_args_is_help=True)
 
+cache.add_typer(key, name="key")
+
 _JSON = typer.Option(False, "--json", help="Print one JSON object instead of text.")
 
 
 @cache.command("stats")
 def stats(as_json: bool = _JSON) -> None:
-    """Count the stored answers and KV states, their bytes, and what they saved.
+    """Count the stored answers and KV states, their bytes, what they saved, and say whether they are encrypted.
 
     Example: ragq cache stats
 
-    Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting.
+    Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting, or the key file gives no key.
     """
     from ragq import settings
+    from ragq.cache.key import where_kept
     from ragq.cache.prefix import usage
 
     configured = settings.load()
@@ -41,6 +45,7 @@ def stats(as_json: bool = _JSON) -> None:
         "hits": answers["hits"],
         "saved_ms": round(answers["saved_ms"]),
         "quarantined": answers["quarantined"],
+        "key": where_kept(configured.key_path),
         "kv_states": states,
         "kv_bytes": state_bytes,
         "kv_budget_bytes": configured.cache_mb * 1_000_000,
@@ -50,6 +55,7 @@ def stats(as_json: bool = _JSON) -> None:
         return
     typer.echo(f"answers    {found['answers']:>6}  {found['answer_bytes'] / 1e6:>8.1f} MB")
     typer.echo(f"hits       {found['hits']:>6}  {duration(found['saved_ms'])} saved")
+    typer.echo(f"key        {found['key']:>6}  {'not ' if found['key'] == 'none' else ''}encrypted")
     typer.echo(f"KV states  {states:>6}  {state_bytes / 1e6:>8.1f} MB of {configured.cache_mb:,} MB")
 
 
@@ -200,8 +206,10 @@ def calibrate(
 def _answers() -> AnswerCache:
     from ragq import settings
     from ragq.cache.answers import AnswerCache
+    from ragq.cache.key import read_key
 
-    return AnswerCache(settings.load().cache_dir / "answers.db")
+    configured = settings.load()
+    return AnswerCache(configured.cache_dir / "answers.db", read_key(configured.key_path))
 
 
 def _unknown(entry: int) -> Exception:

@@ -91,6 +91,24 @@ def disk_space(home: Path) -> Check:
     return Check("disk", "ok", message)
 
 
+def cache_key(settings: Settings) -> Check:
+    """Whether what the caches keep is encrypted, and whether the key can be read, and by this user only."""
+    from ragq.cache.key import is_private, read_key, where_kept
+
+    path = settings.key_path
+    try:
+        found = read_key(path)
+    except RagqError as error:
+        return Check(
+            "encryption", "fail", f"nothing is cached: {error}", "put the key back, or see `ragq cache key init`"
+        )
+    if found is None:
+        return Check("encryption", "ok", "no key is set: stored answers are not encrypted (`ragq cache key init`)")
+    if not is_private(path):
+        return Check("encryption", "warn", f"others can read {path}", f"chmod 600 {path}")
+    return Check("encryption", "ok", f"stored answers are encrypted; key from the {where_kept(path)}: {path}")
+
+
 def models_present(settings: Settings) -> Iterator[Check]:
     """Whether the generator and the embedders are here with the size they should have."""
     from ragq.engine.models import model_path

@@ -59,6 +59,7 @@ def _checks(environment: dict[str, str]) -> Iterator[Check]:
     yield checks.Check("settings", "ok", f"{file} is valid" if file.is_file() else f"no file at {file}; defaults hold")
     yield checks.home_private(settings.home)
     yield checks.disk_space(settings.home)
+    yield checks.cache_key(settings)
     yield from checks.models_present(settings)
     yield checks.engine_usable(settings)
     yield checks.embedder_usable(settings)

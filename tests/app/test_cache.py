@@ -1,0 +1,70 @@
+"""`ragq cache` as a person meets it."""
+
+import json
+import stat
+import subprocess
+import sys
+
+
+def told(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_key_is_made_once_and_said_everywhere(ragq, empty_home, tmp_path):
+    path = tmp_path / "keys" / "cache.key"
+    assert told(ragq(empty_home, "cache", "stats", "--json", RAGQ_KEY_FILE=str(path)))["key"] == "none"
+    assert told(ragq(empty_home, "cache", "key", "init", "--json", RAGQ_KEY_FILE=str(path)))["key_file"] == str(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert told(ragq(empty_home, "cache", "stats", "--json", RAGQ_KEY_FILE=str(path)))["key"] == "file"
+    again = ragq(empty_home, "cache", "key", "init", RAGQ_KEY_FILE=str(path))
+    assert again.returncode == 2
+    assert "there already" in again.stderr
+    path.write_text("lost")
+    lost = ragq(empty_home, "cache", "key", "show", RAGQ_KEY_FILE=str(path))
+    assert lost.returncode == 2
+    assert "hex digits" in lost.stderr
+
+
+def test_an_answer_is_listed_deleted_and_called_wrong(ragq, copied_home):
+    asked = ("ask", "INR?", "--patient", "42", "--json")
+    first = told(ragq(copied_home, *asked))
+    again = told(ragq(copied_home, *asked))
+    assert again["cache"] | {"made": ""} == {
+        "status": "hit", "how": "exact", "made": "", "question": "INR?", "id": first["cache"]["id"], "similarity": 1.0,
+        "score": 1.0, "threshold": 1.0,
+    }  # fmt: skip
+    number = str(first["cache"]["id"])
+    assert [str(e["id"]) for e in told(ragq(copied_home, "cache", "ls", "--patient", "42", "--json"))] == [number]
+    assert ragq(copied_home, "cache", "rm", number).returncode == 0
+    assert ragq(copied_home, "cache", "rm", number).returncode == 2
+    assert ragq(copied_home, "cache", "wrong", number).returncode == 2
+    assert told(ragq(copied_home, *asked))["cache"]["status"] == "miss"
+
+
+HEAVY = ("torch", "transformers", "llama_cpp", "onnxruntime", "tokenizers", "numpy", "filelock", "cryptography")
+
+
+def test_an_exact_repeat_loads_nothing_heavy(ragq, copied_home, environment):
+    assert ragq(copied_home, "ask", "INR?", "--patient", "42").returncode == 0
+    code = (
+        "import sys\nfrom ragq.cli import main\nsys.argv = ['ragq', 'ask', 'INR?', '--patient', '42']\n"
+        "try:\n    main()\nexcept SystemExit as leaving:\n    assert not leaving.code\n"
+        f"print('HEAVY', [m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(copied_home), capture_output=True, text=True, check=True
+    )
+    assert "cache hit" in done.stderr
+    assert done.stdout.splitlines()[-1] == "HEAVY []"
+
+
+def test_processes_that_ask_the_same_at_once_run_the_model_once(copied_home, environment):
+    command = [sys.executable, "-m", "ragq", "ask", "¿interacción con anticoagulante?", "--patient", "42", "--json"]
+    variables = environment(copied_home, RAGQ_MODEL="smollm2-135m", RAGQ_MAX_TOKENS="16", RAGQ_CONTEXT_TOKENS="80")
+    started = [
+        subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
+    ]
+    answers = [json.loads(process.communicate()[0]) for process in started]
+    assert sorted(a["cache"]["status"] for a in answers) == ["hit"] * 3 + ["miss"]
+    assert len({a["text"] for a in answers}) == 1
