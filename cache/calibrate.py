@@ -72,8 +72,9 @@ def calibrate(
 ) -> Calibration:
     """The lowest threshold, not under `least`, at which the bound on false hits is at most `max_false_hit`.
 
-    `scores` and `same` run over labelled pairs. With too few negatives no threshold can be vouched for (1 % needs 299
-    without a false hit), and the threshold is NEVER.
+    `scores` and `same` run over labelled pairs. The threshold lies halfway between the lowest score that may pass and
+    the highest below it that may not. With too few negatives no threshold can be vouched for (1 % needs 299 without a
+    false hit), and the threshold is NEVER.
     """
     negative = sorted((s for s, is_same in zip(scores, same, strict=True) if not is_same), reverse=True)
     positive = [s for s, is_same in zip(scores, same, strict=True) if is_same]
@@ -83,6 +84,8 @@ def calibrate(
         if upper_bound(hits, len(negative)) > max_false_hit:
             break
         threshold = candidate
+    if threshold < NEVER:
+        threshold = max(least, (threshold + max((s for s in negative if s < threshold), default=0.0)) / 2)
     hits = sum(s >= threshold for s in negative)
     return Calibration(
         threshold=threshold,

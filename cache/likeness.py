@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -11,6 +12,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from ragq.cache import reworded
+from ragq.cache.reworded import Reworded
 from ragq.cache.wording import Wording, soft
 from ragq.index.tokenizer import fold
 
@@ -20,6 +23,9 @@ FEATURES = (
 )  # fmt: skip
 
 
+_DOSE = re.compile(r"number=[\d./,]+ ?(?:m?c?g|ml|iu|units?)")
+# What may be done and what is done are not the same, though each alone adds nothing.
+_MODAL = frozenset({"take", "allowed", "need"})
 # In a question of so few concepts every one of them counts.
 _SHORT = 4
 
@@ -41,6 +47,8 @@ def difference(a: Wording, b: Wording) -> str | None:
     left, right = set(a.content), set(b.content)
     if left == right:
         return None if left or a.form == b.form else "nothing but names in one"
+    if reworded.applies(a, b):
+        return reworded.apart(a, b)
     return _unaccounted(a, b, left - right, right - left, len(left & right))
 
 
@@ -48,10 +56,10 @@ def _unaccounted(a: Wording, b: Wording, extra: set[str], missing: set[str], kep
     """What the words that only one of the two has mean for them."""
     if a.asked and b.asked and a.asked != b.asked:
         return "another thing is asked"
-    light = soft() | ({"asked:diagnosis"} if any(t.startswith("condition=") for t in a.turns) else set())
+    light = soft() | _implied(a.turns)
     hard = [extra - light, missing - light]
     if not any(hard):
-        return "words differ on both sides" if extra and missing else None
+        return "words differ on both sides" if extra & _MODAL and missing & _MODAL else None
     if a.asked != b.asked and hard[0 if b.asked else 1]:
         return "another thing is asked"
     if all(hard) and min(len(a.content), len(b.content)) <= _SHORT:
@@ -62,14 +70,23 @@ def _unaccounted(a: Wording, b: Wording, extra: set[str], missing: set[str], kep
     return None
 
 
+def _implied(turns: Sequence[str]) -> set[str]:
+    """What the protected spans say already: `2.5 mg` is a dose, an illness a diagnosis."""
+    said = {"asked:diagnosis"} if any(t.startswith("condition=") for t in turns) else set()
+    return said | ({"asked:dose"} if any(_DOSE.fullmatch(t) for t in turns) else set())
+
+
 @dataclass(frozen=True, slots=True)
 class Classifier:
-    """Logistic regression over FEATURES, and the rarity of concepts (natural log of inverse frequency)."""
+    """Logistic regression over FEATURES, and the rarity of concepts (natural log of inverse frequency); `free` is for
+    questions without protected spans.
+    """
 
     weights: tuple[float, ...]
     bias: float
     rarity: Mapping[str, float]
     unseen: float
+    free: Reworded
 
     def features(self, a: Wording, b: Wording, cosine: float) -> list[float]:
         """The pair's features, in the order of FEATURES; symmetrical in the two questions."""
@@ -109,14 +126,20 @@ class Classifier:
 
     def score(self, a: Wording, b: Wording, cosine: float) -> float:
         """0 behind a closed gate, else the probability."""
-        return 0.0 if difference(a, b) else self.probability(self.features(a, b, cosine))
+        if difference(a, b):
+            return 0.0
+        if reworded.applies(a, b):
+            return self.free.probability(reworded.features(a, b, cosine))
+        return self.probability(self.features(a, b, cosine))
 
 
 def classifier_from(stored: Mapping[str, Any]) -> Classifier:
     """A classifier as `likeness.json` holds it. Raises ValueError when its features are not those of this version."""
-    if tuple(stored["features"]) != FEATURES:
+    free = stored["free"]
+    if tuple(stored["features"]) != FEATURES or tuple(free["features"]) != reworded.FEATURES:
         raise ValueError("the weights are for other features; run `python -m ragq.eval.cache_train`")
-    return Classifier(tuple(stored["weights"]), stored["bias"], stored["rarity"], stored["unseen"])
+    made = Reworded(tuple(free["weights"]), free["bias"])
+    return Classifier(tuple(stored["weights"]), stored["bias"], stored["rarity"], stored["unseen"], made)
 
 
 @lru_cache(maxsize=1)

@@ -19,14 +19,24 @@ Form = Literal["polar", "open", "bare"]
 
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _NAME = re.compile(r"(?<=[\w,;:] )[A-ZÁÉÍÓÚÑ][a-záéíóúñ]+")
+# Capitalised, and nobody.
+_NO_NAMES = frozenset({"covid", "corona", "coronavirus", "virus"})
 _TITLED = re.compile(r"\b(?i:mr|mrs|ms|miss|dr|sr|sra|señora?|don|doña|patient|paciente)\.?\s+([A-ZÁÉÍÓÚÑ]\w+)")
-# The number in the name of the illness is none to compare.
-_COVID = re.compile(r"\bcovid[-\s]?(?:19|10)\b", re.IGNORECASE)
+# The number in the name of the illness is none to compare, and its virus is the illness here.
+_COVID = re.compile(
+    r"\b(?:the )?(?:virus that causes )?(?:sars-cov-2|(?:novel )?coronavirus disease 2019|covid[-\s]?1[09]|covid)(?: virus| infection)?\b"
+    r"(?:,? (?:the virus that causes )?\(?covid[-\s]?19\)?)?",
+    re.IGNORECASE,
+)
+# No threshold is meant.
+_UNDER = re.compile(r"\bunder (?=investigation|(?:which|what|these|any) circumstances|treatment)", re.IGNORECASE)
 # The verb, not a relative.
 _SPANISH_SON = re.compile(
     r"\b(?:cu[aá]les|qu[eé]|qui[eé]nes|cu[aá]ntos)\s+son\b|\bson\s+(?:los|las|sus)\b", re.IGNORECASE
 )
 _FROM = re.compile(r"\b(?:from|desde)\s+(?:<\s*)?\d", re.IGNORECASE)
+# `A raises B` and `A is raised by B` name the two in one order.
+_BY = re.compile(r"\b(?:by|por)\b", re.IGNORECASE)
 _PAST = re.compile(r"^\W*(?:was|were|did|had|wasn't|didn't|fue|fueron|tuvo|estuvo|estaba|era|tomaba|tomo)\b")
 _MODAL = re.compile(
     r"^\W*(?:should|must|can|could|may|might|would|will|shall|debe|deben|puede|pueden|se debe|se puede)\b"
@@ -68,9 +78,14 @@ class Wording:
     spans: int
 
 
+def written(text: str) -> str:
+    """The question as it is read and embedded: one name for one illness, no threshold where none is meant."""
+    return _UNDER.sub("", _COVID.sub("covid", text))
+
+
 def read_wording(text: str, lexicon: Lexicon) -> Wording:
     """Read a question once; the result depends on the text and the lexicon alone."""
-    text = _COVID.sub("covid", text)
+    text = written(text)
     verb = {m.start() + m.group().lower().index("son") for m in _SPANISH_SON.finditer(text)}
     protected_spans = [(s.start, s.end, f"{s.kind}={s.norm}") for s in protected(text, lexicon) if s.start not in verb]
     conditions = [(m.start, m.end, f"condition={m.name}") for m in lexicon.find(text) if m.kind == "condition"]
@@ -88,7 +103,9 @@ def read_wording(text: str, lexicon: Lexicon) -> Wording:
     poles = sorted({f"pole={p}" for p in table.poles(left)})
     counts = sorted(f"count={_COUNTS[w]}" for w in _words(left) if w in _COUNTS)
     origin = ["pole=from"] if _FROM.search(text) else []
-    names = frozenset(fold(n) for n in _NAME.findall(left))
+    if len({what.partition("=")[0] for _, _, what in spans}) < len(spans) and _BY.search(text):
+        origin.append("pole=by")
+    names = frozenset(fold(n) for n in _NAME.findall(left)) - _NO_NAMES
     return Wording(
         text=text,
         turns=(*_ordered([what for _, _, what in spans]), *poles, *counts, *origin),

@@ -10,11 +10,15 @@ import json
 import random
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, permutations
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Part = Literal["train", "calibrate", "test"]
 
@@ -117,6 +121,31 @@ def faq_pairs(data: Path) -> list[Pair]:
     """COVID FAQ pairs, grouped by the FAQ entry. Empty when the folder is not there."""
     rows = _rows(data / "covidqa" / "faq_similarity_en.jsonl")
     return [Pair(r["q1"], r["q2"], bool(r["similar"]), "en", "faq", f"faq:{r['q1']}") for r in rows]
+
+
+def nearest_pairs(
+    pairs: Sequence[Pair], cosine: Callable[[Sequence[str]], NDArray[np.float32]], n: int = 4
+) -> list[Pair]:
+    """For every FAQ question the `n` most alike of other entries, as pairs that differ: what a cache really meets.
+
+    `cosine` gives the cosines of texts with one another, shape (len(texts), len(texts)).
+    """
+    entries: dict[str, set[str]] = {}
+    for p in (p for p in pairs if p.kind == "faq" and p.same):
+        entries.setdefault(p.q1, set()).add(p.q1)
+        entries.setdefault(p.q2, set()).add(p.q1)
+    for one, other in tomllib.loads(_TABLE.read_text(encoding="utf-8"))["one_answer"]["faq"]:
+        for known in entries.values():
+            if known & {one, other}:
+                known |= {one, other}
+    texts = sorted(entries)
+    found: dict[frozenset[str], Pair] = {}
+    for at, row in enumerate(cosine(texts) if texts else ()):
+        others = (texts[i] for i in (-row).argsort() if not entries[texts[i]] & entries[texts[at]])
+        for other in islice(others, n):
+            group = f"faq:{min(entries[texts[at]])}"
+            found.setdefault(frozenset((texts[at], other)), Pair(texts[at], other, False, "en", "nearest", group))
+    return list(found.values())
 
 
 def read_pairs(path: Path) -> list[Pair]:

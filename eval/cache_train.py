@@ -7,6 +7,7 @@ to `ragq bench cache`.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 from collections import Counter
@@ -16,21 +17,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ragq.cache import likeness
+from ragq.cache import likeness, reworded
 from ragq.cache.alike import EMBEDDER, revision_of
 from ragq.cache.calibrate import NEVER, Calibration, calibrate
 from ragq.cache.likeness import FEATURES, Classifier, classifier_from, difference, shipped
-from ragq.cache.wording import Wording, read_wording
+from ragq.cache.reworded import Reworded
+from ragq.cache.wording import Wording, read_wording, written
 from ragq.corpora import CLINIC
 from ragq.engine.models import model_path
 from ragq.errors import UsageError
-from ragq.eval.cache_pairs import Pair, clinical_pairs, faq_pairs, part, rqe_pairs
+from ragq.eval.cache_pairs import Pair, clinical_pairs, faq_pairs, nearest_pairs, part, rqe_pairs
 from ragq.index.embed import Embedder, open_embedder
 from ragq.index.lexicon import Lexicon
 from ragq.pipeline.rag import Ragq
 from ragq.settings import load
 
 _PENALTY = 0.02
+_FOLDS = 5
 
 
 def clinic_lexicon() -> Lexicon:
@@ -46,10 +49,10 @@ def all_pairs(data: Path) -> list[Pair]:
     return [*clinical_pairs(), *faq_pairs(data), *rqe_pairs(data)]
 
 
-def cosines(pairs: Sequence[Pair], embedder: Embedder) -> NDArray[np.float32]:
-    """Cosine of the two questions of every pair, shape (len(pairs),)."""
+def cosines(pairs: Sequence[Pair], embedder: Embedder, plain: bool = False) -> NDArray[np.float32]:
+    """Cosine of the two questions of every pair, shape (len(pairs),): as the cache embeds them, or `plain` as they are."""
     texts = list(dict.fromkeys(t for p in pairs for t in (p.q1, p.q2)))
-    vectors = embedder.encode(texts)
+    vectors = embedder.encode(texts if plain else [written(t) for t in texts])
     row = {t: i for i, t in enumerate(texts)}
     return np.array([vectors[row[p.q1]] @ vectors[row[p.q2]] for p in pairs], dtype=np.float32)
 
@@ -89,23 +92,84 @@ def train(data: Path, embedder: Embedder, max_false_hit: float) -> dict[str, Any
     learned, kept = part(pairs, "train"), part(pairs, "calibrate")
     read = readings(learned, lexicon)
     known, unseen = rarity(read)
-    blank = Classifier((0.0,) * len(FEATURES), 0.0, known, unseen)
+    blank = Classifier((0.0,) * len(FEATURES), 0.0, known, unseen, Reworded((0.0,) * len(reworded.FEATURES), 0.0))
     # Near-duplicates that a gate stops teach the score nothing; pairs of the data sets count either way.
     used = [
-        i for i, (a, b) in enumerate(read) if not learned[i].group.startswith("clinic:") or difference(a, b) is None
+        i
+        for i, (a, b) in enumerate(read)
+        if not reworded.applies(a, b) and (not learned[i].group.startswith("clinic:") or difference(a, b) is None)
     ]
     cosine = cosines(learned, embedder)
     rows = np.array([blank.features(*read[i], float(cosine[i])) for i in used])
     weights, bias = fit(rows, np.array([float(learned[i].same) for i in used]))
-    made = Classifier(tuple(weights), bias, known, unseen)
+    near = nearest(kept, embedder)
+    free, threshold, free_pairs = train_free(
+        [*learned, *nearest(learned, embedder), *kept, *near], embedder, lexicon, max_false_hit
+    )
+    kept_read, kept_cosine = readings(kept, lexicon), cosines(kept, embedder)
+    made = Classifier(tuple(weights), bias, known, unseen, free)
+    bound = [i for i, (a, b) in enumerate(kept_read) if not reworded.applies(a, b)]
+    scores = [made.score(*kept_read[i], float(kept_cosine[i])) for i in bound]
+    found = calibrate(scores, [kept[i].same for i in bound], max_false_hit, revision_of(EMBEDDER))
+    # Both kinds of questions are held to one threshold: the second's score is moved by the distance of the two.
+    free = Reworded(free.weights, round(free.bias + _logit(found.threshold) - _logit(threshold), 5))
+    made = Classifier(tuple(weights), bias, known, unseen, free)
+    every = [*kept, *near]
     scores = [
-        made.score(a, b, float(c)) for (a, b), c in zip(readings(kept, lexicon), cosines(kept, embedder), strict=True)
+        made.score(a, b, float(c)) for (a, b), c in zip(readings(every, lexicon), cosines(every, embedder), strict=True)
     ]
-    found = calibrate(scores, [p.same for p in kept], max_false_hit, revision_of(EMBEDDER))
+    found = calibrate(scores, [p.same for p in every], max_false_hit, revision_of(EMBEDDER), found.threshold)
     return {
         "features": FEATURES, "weights": weights, "bias": bias, "rarity": known, "unseen": unseen,
+        "free": {"features": reworded.FEATURES, "weights": free.weights, "bias": free.bias, "trained_on": free_pairs},
         "calibration": found.to_json(), "trained_on": len(used),
     }  # fmt: skip
+
+
+def nearest(pairs: Sequence[Pair], embedder: Embedder) -> list[Pair]:
+    """FAQ questions with the most alike of other entries, see `nearest_pairs`."""
+
+    def cosine(texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = embedder.encode(texts)
+        return vectors @ vectors.T
+
+    return nearest_pairs(pairs, cosine)
+
+
+def train_free(
+    pairs: Sequence[Pair], embedder: Embedder, lexicon: Lexicon, max_false_hit: float
+) -> tuple[Reworded, float, int]:
+    """The score for questions without protected spans, its threshold, and how many pairs it was fitted on.
+
+    The threshold lets at most that share of the pairs that differ through, by scores of pairs whose group the fit had
+    not seen (five folds); then the score is fitted on all, as there are too few such paraphrases to keep a third of them
+    for calibration alone. The bound with confidence is that of all pairs together, see `train`.
+    """
+    read = readings(pairs, lexicon)
+    used = [i for i, (a, b) in enumerate(read) if reworded.applies(a, b)]
+    cosine = cosines(pairs, embedder)
+    rows = np.array([reworded.features(*read[i], float(cosine[i])) for i in used])
+    same = np.array([float(pairs[i].same) for i in used])
+    is_open = np.array([difference(*read[i]) is None for i in used])
+    fold = np.array([_fold(pairs[i].group) for i in used])
+    scores = np.zeros(len(used))
+    for at in range(_FOLDS):
+        weights, bias = fit(rows[is_open & (fold != at)], same[is_open & (fold != at)])
+        unseen = is_open & (fold == at)
+        scores[unseen] = [Reworded(tuple(weights), bias).probability(row) for row in rows[unseen]]
+    others = np.sort(scores[same == 0])[::-1]
+    allowed = int(max_false_hit * len(others))
+    threshold = float((others[allowed] + min(scores[(same > 0) & (scores > others[allowed])])) / 2)
+    weights, bias = fit(rows[is_open], same[is_open])
+    return Reworded(tuple(weights), bias), threshold, int(is_open.sum())
+
+
+def _fold(group: str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"fold {group}".encode(), digest_size=4).digest(), "big") % _FOLDS
+
+
+def _logit(p: float) -> float:
+    return math.log(p / (1 - p))
 
 
 def calibrate_cache(rag: Ragq, pairs: Sequence[Pair], max_false_hit: float) -> Calibration:

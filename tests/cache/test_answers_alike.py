@@ -43,6 +43,10 @@ NEAR = [
     ("Can warfarin cause a rash?", "Can warfarin treat a rash?"),
     ("When is the next tetanus vaccine due?", "What date is her next influenza vaccine?"),
     ("Does she have asthma?", "Does she have gout?"),
+    ("Does amiodarone increase digoxin?", "Is amiodarone increased by digoxin?"),
+    ("Is a CT planned?", "Is an MRI planned?"),
+    ("Is there a clot in the vein?", "Is there a polyp in the bowel?"),
+    ("What is creatine?", "What is creatinine?"),
     ("Can apixaban be increased to 5 mg?", "Can apixaban be increased from 5 mg?"),
 ]
 SAME = [
@@ -51,6 +55,11 @@ SAME = [
     ("Does apixaban interact with amiodarone?", "Is there an interaction between apixaban and amiodarone?"),
     ("Why was warfarin stopped?", "What was the reason warfarin was stopped?"),
     ("What are the side effects of Eliquis?", "Which adverse effects does apixaban have?"),
+    ("How does the virus spread?", "In which ways is the virus spread?"),
+    (
+        "Which symptoms and complications does COVID-19 cause?",
+        "What are the symptoms and complications that corona can cause?",
+    ),
     ("¿Por qué se suspendió warfarina?", "¿Cuál fue el motivo de que warfarina fuera suspendida?"),
 ]
 
@@ -149,7 +158,7 @@ def test_the_threshold_is_the_loosest_that_is_vouched_for():
     scores = [0.9] * 10 + [0.6] * 10 + [0.5] * 5 + [0.1] * 500
     same = [True] * 20 + [False] * 505
     found = calibrate(scores, same, 0.01, "e")
-    assert found.threshold == 0.6
+    assert found.threshold == pytest.approx(0.55)
     assert found.hit_rate == 1.0
     assert calibrate(scores[:30], same[:30], 0.01, "e").threshold == NEVER
 
