@@ -22,7 +22,8 @@ DROP TABLE IF EXISTS quarantine;
 CREATE TABLE answers (
     id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, partition TEXT NOT NULL, bucket TEXT,
     namespace TEXT NOT NULL, label NOT NULL, question NOT NULL, answer NOT NULL, sources NOT NULL,
-    refusal INTEGER NOT NULL, checksum TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL, saved_ms REAL NOT NULL,
+    inputs TEXT NOT NULL DEFAULT '{}', refusal INTEGER NOT NULL, checksum TEXT NOT NULL,
+    made REAL NOT NULL, used REAL NOT NULL, saved_ms REAL NOT NULL,
     hits INTEGER NOT NULL DEFAULT 0, last_score REAL, embedder TEXT, slot INTEGER UNIQUE, vector_sum BLOB);
 CREATE INDEX answers_namespace ON answers (namespace);
 CREATE INDEX answers_bucket ON answers (partition, bucket, used);

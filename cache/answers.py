@@ -9,9 +9,11 @@ all of it is sealed (`cover.py`).
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,11 +48,14 @@ class Hit(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What an answer came from: state by shard owner, its sources, and the milliseconds it took."""
+    """What an answer came from: state by shard owner, its sources, the milliseconds it took, and what tools took beside
+    the record. With `today` (a date) among the inputs, the answer holds for that day only.
+    """
 
     shards: Mapping[str, str] = {}
     sources: Sequence[Mapping[str, Any]] = ()
     saved_ms: float = 0.0
+    inputs: Mapping[str, Any] = {}
 
 
 def normalise(question: str) -> str:
@@ -93,9 +98,9 @@ class AnswerCache:
         self, row: Sequence[Any], score: float = 1.0, similarity: float = 1.0, threshold: float = 1.0
     ) -> Hit | None:
         """The hit of a row that is whole and not too old; any other is deleted."""
-        entry, digest, question, answer, refusal, checksum, made = row
+        entry, digest, question, answer, refusal, checksum, made, inputs = row
         question, answer = self.cover.show(question, f"{digest} question"), self.cover.show(answer, f"{digest} answer")
-        stale = time.time() - made > (REFUSAL_SECONDS if refusal else MAX_SECONDS)
+        stale = time.time() - made > (REFUSAL_SECONDS if refusal else MAX_SECONDS) or _of_another_day(inputs)
         damaged = question is None or answer is None or checksum != self._checksum(digest, question, answer)
         if stale or damaged or question is None or answer is None:
             with self.file.transaction() as db:
@@ -141,7 +146,7 @@ class AnswerCache:
         row = (
             digest, self.digest(key), self.bucket(wording) if wording else None, self.cover.name(namespace),
             hide(namespace, f"{digest} label"), hide(question, f"{digest} question"), hide(text, f"{digest} answer"),
-            hide(sources, f"{digest} sources"), answer.get("refusal") is not None,
+            hide(sources, f"{digest} sources"), json.dumps(dict(origin.inputs)), answer.get("refusal") is not None,
             self._checksum(digest, question, text), now, now, origin.saved_ms,
         )  # fmt: skip
         shards = {self.cover.name(owner): state for owner, state in origin.shards.items()}
@@ -214,12 +219,12 @@ class AnswerCache:
 
     def entries(self, namespace: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
         """What is stored, last used first: id, namespace, question, when made and used (seconds since 1970), hits,
-        saved_ms, refusal, sources.
+        saved_ms, refusal, sources, inputs.
         """
         if not self.path.exists():
             return []
         where, values = ("", ()) if namespace is None else (" WHERE namespace = ?", (self.cover.name(namespace),))
-        names = ("key", "id", "label", "question", "made", "used", "hits", "saved_ms", "refusal", "sources")
+        names = ("key", "id", "label", "question", "made", "used", "hits", "saved_ms", "refusal", "sources", "inputs")
         with self.file.transaction(write=False) as db:
             rows = db.execute(
                 f"SELECT {','.join(names)} FROM answers{where} ORDER BY used DESC LIMIT {int(limit)}", values
@@ -233,7 +238,7 @@ class AnswerCache:
             self.cover.show(row.pop(part), f"{digest} {part}") for part in ("label", "question", "sources")
         )
         return {"id": row["id"], "namespace": label or "?", "question": question or "?", **row,
-                "refusal": bool(row["refusal"]), "sources": json.loads(sources or "[]")}  # fmt: skip
+                "refusal": bool(row["refusal"]), "sources": json.loads(sources or "[]"), "inputs": json.loads(row["inputs"])}  # fmt: skip
 
     def question(self, entry: int) -> str | None:
         """The question of an entry; None when there is none or it cannot be read."""
@@ -284,8 +289,13 @@ class AnswerCache:
         return self.cover.digest(f"{digest}\0{question}\0{text}", 16)
 
 
-_ENTRY = "SELECT id, key, question, answer, refusal, checksum, made FROM answers"
-_STORED = "key, partition, bucket, namespace, label, question, answer, sources, refusal, checksum, made, used, saved_ms"
+_ENTRY = "SELECT id, key, question, answer, refusal, checksum, made, inputs FROM answers"
+_STORED = "key, partition, bucket, namespace, label, question, answer, sources, inputs, refusal, checksum, made, used, saved_ms"
+
+
+def _of_another_day(inputs: str) -> bool:
+    day = json.loads(inputs).get("today")
+    return day is not None and day != date.today().isoformat()
 
 
 def _sweep(db: sqlite3.Connection, shards: Mapping[str, str]) -> int:
@@ -303,7 +313,7 @@ def _shrink(db: sqlite3.Connection) -> int:
     gone = db.execute("DELETE FROM answers WHERE used < ?", (time.time() - MAX_SECONDS,)).rowcount
     count = db.execute("SELECT count(*) FROM answers").fetchone()[0]
     size = db.execute("SELECT total(length(answer) + length(sources) + 2000) FROM answers").fetchone()[0]
-    over = max(count - MAX_ENTRIES, int(count * (1 - MAX_BYTES / size)) if size > MAX_BYTES else 0)
+    over = max(count - MAX_ENTRIES, math.ceil(count * (1 - MAX_BYTES / size)) if size > MAX_BYTES else 0)
     if over > 0:
         worth = f"used + {3.6 * _HOURS_PER_SECOND_SAVED} * saved_ms"
         where = f"id IN (SELECT id FROM answers ORDER BY {worth} LIMIT ?)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 
 KEY_BYTES = 32
 _MAGIC = b"RQS1"
@@ -30,16 +31,26 @@ def seal(data: bytes, key: bytes, aad: bytes) -> bytes:
 
 def unseal(sealed: bytes, key: bytes, aad: bytes) -> bytes | None:
     """What was sealed, or None when it is another key's, changed, cut short or belongs elsewhere: never an exception."""
+    return opener(key)(sealed, aad)
+
+
+def opener(key: bytes) -> Callable[[bytes, bytes], bytes | None]:
+    """`unseal` for many records of one key: called with a record and its `aad`."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    if len(sealed) < OVERHEAD or not sealed_with(sealed, key):
-        return None
-    nonce = sealed[_HEAD - _NONCE_BYTES : _HEAD]
-    try:
-        return AESGCM(key).decrypt(nonce, memoryview(sealed)[_HEAD:], aad)
-    except InvalidTag:
-        return None
+    start, cipher = _MAGIC + key_mark(key), AESGCM(key)
+
+    def opened(sealed: bytes, aad: bytes) -> bytes | None:
+        if len(sealed) < OVERHEAD or not sealed.startswith(start):
+            return None
+        nonce = sealed[_HEAD - _NONCE_BYTES : _HEAD]
+        try:
+            return cipher.decrypt(nonce, memoryview(sealed)[_HEAD:], aad)
+        except InvalidTag:
+            return None
+
+    return opened
 
 
 def is_sealed(data: bytes) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragq.cache.answer_file import files_of
-from ragq.cache.seal import OVERHEAD, seal, unseal
+from ragq.cache.seal import OVERHEAD, opener, seal
 from ragq.files import private_dir
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ class VectorFile:
         if self.secret is None:
             out[inside] = mapped[rows[inside]].view("<f4")
             return out
+        opened = opener(self.secret)
         for at in np.flatnonzero(inside):
-            data = unseal(mapped[rows[at]].tobytes(), self.secret, _place(int(rows[at])))
+            data = opened(mapped[rows[at]].tobytes(), _place(int(rows[at])))
             if data is not None:
                 out[at] = np.frombuffer(data, dtype="<f4")
         return out

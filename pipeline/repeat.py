@@ -213,12 +213,21 @@ def keep(rag: Ragq, key: dict[str, Any], made: Answer, shards: Sequence[Shard], 
             {"shard": c.shard, "document": c.document, "chunk": c.chunk, "hash": _hash(c.quote)} for c in made.citations
         ],
         saved_ms=made.timings.get("total_ms", 0.0),
+        inputs=_side_inputs(made),
     )
     wording = read_wording(made.question, lexicon) if made.refusal is None else None
     entry = rag.answer_cache().store(key, made.patient or "-", made.question, made.to_json(), wording, origin)
     if entry is None:
         return made
     return replace(made, cache={**made.cache, "id": entry}, rejecter=lambda: rag.answer_cache().reject(entry))
+
+
+def _side_inputs(made: Answer) -> dict[str, Any]:
+    """What tools took beside the record: they count ages to this day."""
+    cited = {c.document.removeprefix("tool ") for c in made.citations if c.document.startswith("tool ")}
+    called = {call["tool"] for s in made.trace if s.name == "tools.model" for call in s.detail.get("calls", ())}
+    tools = sorted(cited | called)
+    return {"today": date.today().isoformat(), "tools": tools} if tools else {}
 
 
 def _hash(text: str) -> str:

@@ -4,11 +4,19 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import date
 
 import pytest
 from ragq.cache import answers
 from ragq.cache.answers import AnswerCache, Origin, normalise
 from ragq.cache.flight import Flights
+
+
+class Tomorrow(date):
+    @classmethod
+    def today(cls):
+        return date(2031, 1, 1)
+
 
 KEY = {"patient": "42", "shards": {"patient:42": [3, "x"]}, "model": "m"}
 ANSWER = {"text": "INR 1.8 [1].", "refusal": None}
@@ -99,6 +107,38 @@ def test_entries_tell_their_sources(cache):
     cache.store(KEY, "42", "potassium?", ANSWER, origin=Origin(sources=[source], saved_ms=900.0))
     assert cache.entries("42")[0]["sources"] == [source]
     assert cache.entries("43") == []
+
+
+def test_what_a_tool_counted_to_a_day_holds_for_that_day(cache, monkeypatch):
+    inputs = {"today": date.today().isoformat(), "tools": ["patient_age"]}
+    cache.store(KEY, "42", "clearance?", ANSWER, origin=Origin(inputs=inputs))
+    assert cache.find(KEY, "clearance?")
+    assert cache.entries()[0]["inputs"] == inputs
+    monkeypatch.setattr(answers, "date", Tomorrow)
+    assert cache.find(KEY, "clearance?") is None
+    assert cache.find(KEY, "INR?")
+    assert cache.stats()["quarantined"] == 0
+
+
+def test_what_was_used_too_long_ago_goes(tmp_path):
+    made = AnswerCache(tmp_path / "answers.db")
+    made.store(KEY, "42", "old", ANSWER)
+    with sqlite3.connect(made.path) as db:
+        db.execute("UPDATE answers SET used = used - ?, made = made - ?", [answers.MAX_SECONDS + 60] * 2)
+    for at in range(63):
+        made.store(KEY, "42", f"question {at}", ANSWER)
+    assert made.stats()["answers"] == 63
+    assert made.find(KEY, "old") is None
+
+
+def test_the_bytes_stay_within_their_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(answers, "MAX_BYTES", 200_000)
+    made = AnswerCache(tmp_path / "answers.db")
+    for at in range(128):
+        made.store(KEY, "42", f"question {at}", {**ANSWER, "text": "x" * 5000})
+    kept = [e["question"] for e in made.entries()]
+    assert len(kept) * 7000 <= 200_000
+    assert kept[0] == "question 127"
 
 
 def test_what_saves_most_stays_longest(tmp_path, monkeypatch):
