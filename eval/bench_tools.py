@@ -32,6 +32,7 @@ Row = dict[str, Any]
 N = {"simple_python": 40, "multiple": 30, "irrelevance": 40}
 QUICK_N = {"simple_python": 3, "multiple": 1, "irrelevance": 4}
 QUICK_SCHEMAS = 200
+WAYS = ("free", "grammar", "routed")
 SEED = 20
 EMBEDDER = "minilm-l6-int8"
 # The vocabulary of 49,152 tokens on which llguidance and llama.cpp's own grammars are compared.
@@ -84,21 +85,20 @@ def _schemas(settings: Settings, quick: bool, suite: Path) -> Results:
 
 
 def summarise(rows: Sequence[Row]) -> Results:
-    """Figures out of the rows of items."""
-    results: Results = {}
-    for key, category in (("simple", "simple_python"), ("multiple", "multiple")):
-        of = [r for r in rows if r["category"] == category]
-        for variant in ("free", "grammar", "routed"):
-            results[f"ast_{key}_{variant}"] = _mean([r[variant] for r in of])
-        results[f"n_{key}"] = len(of)
-    irrelevant = [r for r in rows if r["category"] == "irrelevance"]
-    results["irrelevance_accuracy"] = _mean([r["tool"] is None for r in irrelevant])
-    results["n_irrelevance"] = len(irrelevant)
-    calls = [r for r in rows if r["category"] != "irrelevance"]
-    results["false_refusals"] = _mean([r["tool"] is None for r in calls])
-    results["parseable"] = _mean([r["parsed"] for r in rows])
-    results["parseable_free"] = _mean([r["parsed_free"] for r in calls])
-    return results
+    """Figures out of the rows of items; of a category without rows there are none."""
+    simple, multiple, irrelevant = ([r for r in rows if r["category"] == c] for c in N)
+    calls = [*simple, *multiple]
+    shares = {
+        f"ast_{k}_{v}": [r[v] for r in of] for k, of in (("simple", simple), ("multiple", multiple)) for v in WAYS
+    }
+    shares |= {
+        "irrelevance_accuracy": [r["tool"] is None for r in irrelevant],
+        "false_refusals": [r["tool"] is None for r in calls],
+        "parseable": [r["parsed"] for r in rows],
+        "parseable_free": [r["parsed_free"] for r in calls],
+    }
+    counts = {"n_simple": len(simple), "n_multiple": len(multiple), "n_irrelevance": len(irrelevant)}
+    return {k: round(sum(map(float, v)) / len(v), 4) for k, v in shares.items() if v} | counts
 
 
 def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], partial: Partial) -> Results:
@@ -130,7 +130,9 @@ def _sample(folder: Path, limits: Mapping[str, int]) -> list[tuple[str, Item]]:
     """The items drawn of each category, by turns, so that a part of a run is a sample as well."""
     drawn = []
     for category, limit in limits.items():
-        items = read(folder / f"{category}.jsonl")
+        if not (file := folder / f"{category}.jsonl").is_file():
+            continue
+        items = read(file)
         random.Random(SEED).shuffle(items)
         drawn += [(i, category, item) for i, item in enumerate(items[:limit])]
     return [(category, item) for _, category, item in sorted(drawn, key=lambda d: d[0])]
@@ -194,10 +196,6 @@ ORDER = '{"drug": "apixaban", "mg": 2.5, "notes": ["twice daily with water", "re
 
 def _masks(engine: LlamaEngine) -> float:
     return round(schema_suite.masks_per_second(engine.vocabulary(), _Order, engine.tokenize(ORDER)))
-
-
-def _mean(values: Sequence[Any]) -> float:
-    return round(sum(map(float, values)) / len(values), 4) if values else float("nan")
 
 
 def _say(text: str) -> None:
