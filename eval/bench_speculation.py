@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,11 +22,13 @@ MAX_PROMPT = 1400
 
 
 class Run(NamedTuple):
-    """One prompt decoded both ways: ms per token, whether the tokens agree, tokens drafted and kept."""
+    """One prompt decoded both ways: ms of wall and of CPU per token, whether the tokens agree, tokens drafted and kept."""
 
     category: str
     plain_ms: float
     drafting_ms: float
+    plain_cpu_ms: float
+    drafting_cpu_ms: float
     identical: bool
     drafted: int
     accepted: int
@@ -60,20 +63,25 @@ def decode_both(engine: LlamaEngine, drafting: Speculator, chosen: Sequence[tupl
         prompt = before + engine.tokenize(SYSTEM) + between + user + after
         engine.prefill(prompt, [len(prompt) - 1])
         found: dict[bool, Generation] = {}
+        cpu: dict[bool, float] = {}
         for drafts in (bool(i % 2), not i % 2):
             engine.speculator = drafting if drafts else plain
+            started = time.process_time()
             events = engine.stream(prompt, boundaries=[len(prompt) - 1], max_tokens=tokens)
             found[drafts] = next(e for e in events if isinstance(e, Generation))
+            cpu[drafts] = (time.process_time() - started) * 1e3 / max(1, len(found[drafts].tokens))
         a, b = found[False], found[True]
         if len(a.tokens) > 1 and len(b.tokens) > 1:
             slow, fast = a.decode_ms / (len(a.tokens) - 1), b.decode_ms / (len(b.tokens) - 1)
-            runs.append(Run(category, slow, fast, a.tokens == b.tokens, b.drafted, b.accepted))
+            runs.append(Run(category, slow, fast, cpu[False], cpu[True], a.tokens == b.tokens, b.drafted, b.accepted))
     engine.speculator = plain
     return runs
 
 
 def speculating(path: Path, options: Options, data: Path, rag: int, others: int, tokens: int = 96) -> dict[str, float]:
-    """Speed of decoding with drafts against without, as ratios of ms per token summed over the prompts."""
+    """Speed of decoding with drafts against without, as ratios of ms per token summed over the prompts: of wall time,
+    and of CPU time, which tells more where others use the cores (and counts waiting threads where there are several).
+    """
     drafting = Speculator(NGram())
     with LlamaEngine(path, options) as engine:
         runs = decode_both(engine, drafting, list(prompts(data, rag, others)), tokens)
@@ -83,6 +91,7 @@ def speculating(path: Path, options: Options, data: Path, rag: int, others: int,
         own = [run for run in runs if run.category == category]
         ratios[category] = sum(run.plain_ms for run in own) / sum(run.drafting_ms for run in own)
         results[f"spec_speedup_{category}"] = ratios[category]
+        results[f"spec_cpu_speedup_{category}"] = sum(r.plain_cpu_ms for r in own) / sum(r.drafting_cpu_ms for r in own)
         results[f"spec_prompts_{category}"] = len(own)
     if ratios:
         results["spec_speedup_worst"] = min(ratios.values())
