@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from ragq.index.cited import Cited
@@ -14,16 +15,26 @@ from ragq.tools.labs import numeric
 from ragq.tools.result import Line, ToolError
 from ragq.tools.scope import Scope
 
+# A value older than this is used, and its date told.
+OLD_DAYS = 365
+# Entries of a problem list that are no problem of the patient.
+_NOT_HIS = re.compile(
+    r"family history|antecedentes? familiar|\brisk of|riesgo de|suspected|sospecha|screening|\bno evidence|\bpre-?diabet"
+)
+
 
 @dataclass(slots=True)
 class Inputs:
-    """Values by name, their lines, the names of those that the record lacks, and what was looked for and not listed."""
+    """Values by name, their lines, the names of those that the record lacks, what was looked for and not listed, and
+    which values are more than a year old, with their dates.
+    """
 
     scope: Scope
     values: dict[str, Any] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     not_listed: list[str] = field(default_factory=list)
+    old: list[tuple[str, str]] = field(default_factory=list)
 
     def age(self) -> None:
         """Years, from the birth."""
@@ -48,6 +59,8 @@ class Inputs:
             if found := numeric([c], unit, lab):
                 self.values[name] = found[0][0].value
                 self._add(self.scope.line(c))
+                if c.row.since and c.row.since[:10] < (self.scope.today - timedelta(days=OLD_DAYS)).isoformat():
+                    self.old.append((told, c.row.since[:10]))
                 return
         self.missing.append(told)
 
@@ -63,7 +76,9 @@ class Inputs:
     def condition(self, name: str, pattern: str, told: str, ever: bool = False) -> bool:
         """Whether the problem list holds a condition: an active one, or with `ever` one of the past as well."""
         found = [
-            c for c in self.scope.record.conditions if self._counts(c, ever) and re.search(pattern, fold(c.row.name))
+            c
+            for c in self.scope.record.conditions
+            if self._counts(c, ever) and re.search(pattern, fold(c.row.name)) and not _NOT_HIS.search(fold(c.row.name))
         ]
         self.values[name] = bool(found)
         if found:

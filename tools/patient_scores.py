@@ -14,9 +14,9 @@ from ragq.tools.tool import Tool, tool
 
 R = TypeVar("R", bound=Result)
 _HEART_FAILURE = r"heart failure|insuficiencia cardiaca|cardiomyopath|miocardiopatia dilatada"
-_HYPERTENSION = r"(?<!pulmonary )hypertension|hipertension arterial|\bhta\b"
-_DIABETES = r"diabetes"
-_STROKE = r"\bstroke|\bictus|cerebr\w+ (?:infarct|accident)|transient isch|\btia\b|accidente cerebro|ataque isquemico|systemic embol"
+_HYPERTENSION = r"(?<!pulmonary )(?<!portal )(?<!ocular )(?<!intracranial )hypertension|hipertension arterial|\bhta\b"
+_DIABETES = r"(?<!gestational )\bdiabetes(?! insipid)(?! gestacional)"
+_STROKE = r"(?<!heat )\bstroke|\bictus|cerebr\w+ (?:infarct|accident)|transient isch|\btia\b|accidente cerebro|ataque isquemico|systemic embol"
 _VASCULAR = (
     r"myocardial infarct|infarto|isch\w+ heart|cardiopatia isquemica|coronary|coronari|peripheral (?:arter|vasc)"
     r"|arteriopatia|aortic plaque|\bangina"
@@ -103,5 +103,6 @@ def _over(calculator: Tool, inputs: Inputs, what: str, _kind: type[R]) -> R:
     inputs.complete(what)
     made = calculator(inputs.values)
     told = f" Not in the problem list, counted 0: {', '.join(inputs.not_listed)}." if inputs.not_listed else ""
+    told += "".join(f" The {name} is of {day}." for name, day in inputs.old)
     done = made.model_copy(update={"text": made.text + told, "lines": tuple(inputs.lines)})
     return cast(R, done)

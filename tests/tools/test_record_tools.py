@@ -131,6 +131,24 @@ def test_scores_cite_their_inputs_and_say_what_is_not_listed():
     assert len(clearance.lines) == 3
 
 
+@pytest.mark.parametrize(
+    ("problem", "counts"),
+    [("Type 2 diabetes mellitus", 1), ("Diabetes insipidus", 0), ("Family history of diabetes", 0), ("Prediabetes", 0),
+     ("Portal hypertension", 0), ("Hipertensión arterial", 1), ("Transient ischaemic attack", 2), ("Heat stroke", 0),
+     ("Old myocardial infarction", 1), ("Insuficiencia cardíaca", 1), ("Tos crónica", 0)],
+)  # fmt: skip
+def test_what_counts_for_a_score(problem, counts):
+    facts = [FACTS[0], fact("condition", "Atrial fibrillation", "active"), fact("condition", problem, "active")]
+    scope = dataclasses.replace(SCOPE, record=read_record(facts, LEXICON))
+    assert patient_cha2ds2_vasc({}, scope).value == 3 + counts  # 75 or over, female
+
+
+def test_an_old_input_is_told_with_its_date():
+    assert (
+        "The weight is of 2025-01-01. The creatinine is of 2025-01-01." in patient_creatinine_clearance({}, SCOPE).text
+    )
+
+
 def test_missing_inputs_are_named_not_guessed():
     with pytest.raises(ToolError, match="height"):
         patient_bmi({}, SCOPE)
