@@ -99,7 +99,8 @@ _SPANISH = (
     ("from creatinine", "con creatinina"), ("age 75 or over", "75 años o más"), ("age 65 to 74", "65 a 74 años"),
     ("stroke, TIA or thromboembolism", "ictus, AIT o tromboembolia"), ("heart failure", "insuficiencia cardiaca"),
     ("vascular disease", "enfermedad vascular"), ("hypertension", "hipertensión"), ("female", "mujer"), ("male", "varón"),
-    (" years", " años"), ("at ", "a los "), ("The ", "El dato de "), (" is of ", " es del "), ("weight", "peso"), ("height", "talla"), ("creatinine", "creatinina"),
+    (" years", " años"), ("at ", "a los "), ("The ", "El dato de "), (" is of ", " es del "),
+    ("weight", "peso"), ("height", "talla"), ("creatinine", "creatinina"),
     ("date of birth", "fecha de nacimiento"), ("albumin", "albúmina"), ("calcium", "calcio"),
     ("alcohol (drinks a week)", "alcohol"), ("atrial fibrillation", "fibrilación auricular"),
 )  # fmt: skip
