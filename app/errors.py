@@ -36,3 +36,9 @@ class LoadError(RagqError):
 
 class DoesNotFitError(RagqError):
     """System prompt and question alone exceed the context window."""
+
+
+class CancelledError(RagqError):
+    """The question was cancelled while the engine worked on it."""
+
+    exit_code = 130

@@ -8,20 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from ragq.errors import UsageError
+from ragq.places import config_file as config_file
+from ragq.places import default_home as default_home
+from ragq.places import quiet_hub as quiet_hub
 
 PREFIX = "RAGQ_"
-
-
-def quiet_hub() -> None:
-    """Keep the model libraries from the network (and from telemetry) unless the user asked for a download.
-
-    Must run before huggingface_hub is imported, which reads the environment once.
-    """
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
 class Settings(BaseModel):
@@ -57,6 +50,10 @@ class Settings(BaseModel):
     )
     kv_type: Literal["f16", "q8_0"] = Field("f16", description="numbers in the KV cache; q8_0 halves it and its files")
     adapter: tuple[str, ...] = Field((), description="LoRA adapters over the generator, each NAME or NAME:SCALE")
+    daemon: Literal["off", "auto"] = Field(
+        "off", description="auto: keep the model loaded in a daemon between questions"
+    )
+    keep_alive: int = Field(600, ge=0, description="seconds without a question after which the daemon ends")
     cache: bool = Field(True, description="answer repeated questions from the answer cache")
     cache_mb: int = Field(2048, ge=0, description="disk budget of the prefix cache, in MB")
     key_file: Path | None = Field(None, description="key that encrypts the caches; default: cache.key beside ragq.toml")
@@ -82,21 +79,6 @@ class Settings(BaseModel):
     def redacted(self) -> dict[str, Any]:
         """The settings as plain JSON values, secrets shown as stars."""
         return self.model_dump(mode="json")
-
-
-def default_home() -> Path:
-    """`RAGQ_HOME`, else the platform's user data directory."""
-    given = os.environ.get("RAGQ_HOME")
-    return Path(given).expanduser() if given else Path(platformdirs.user_data_dir("ragq", appauthor=False))
-
-
-def config_file() -> Path:
-    """`RAGQ_CONFIG`, else `ragq.toml` in `RAGQ_HOME` when that is set, else in the user's config directory."""
-    if given := os.environ.get("RAGQ_CONFIG"):
-        return Path(given).expanduser()
-    if os.environ.get("RAGQ_HOME"):
-        return default_home() / "ragq.toml"
-    return Path(platformdirs.user_config_dir("ragq", appauthor=False)) / "ragq.toml"
 
 
 def load(flags: Mapping[str, Any] | None = None) -> Settings:

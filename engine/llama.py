@@ -21,7 +21,7 @@ from ragq.engine.grammar import Vocabulary
 from ragq.engine.options import Options
 from ragq.engine.speculative import Speculator
 from ragq.engine.stream import stream
-from ragq.errors import DoesNotFitError, ModelError
+from ragq.errors import CancelledError, DoesNotFitError, ModelError
 
 # Tokens whose logits are not wanted cost no output row, so the batch only bounds the compute buffer.
 N_BATCH = 512
@@ -61,6 +61,7 @@ class LlamaEngine:
         self._batch: Any = None
         self._memory: Any = None
         self._adapters: list[Any] = []
+        self._cancelled = ctypes.create_string_buffer(2)
         self._pieces: dict[int, bytes] = {}
         self._held: dict[int, list[int]] = {MAIN: [], ASIDE: []}
         self._vocabulary: Vocabulary | None = None
@@ -113,6 +114,9 @@ class LlamaEngine:
         params.flash_attn_type = int(options.flash_attention)
         self.threads = self.prefill_threads = options.threads or cores()
         params.n_threads = params.n_threads_batch = self.threads
+        # libc's strlen over two bytes of ours: not 0 once the first one is set, and no Python in the way of llama.cpp.
+        params.abort_callback = ctypes.cast(ctypes.CDLL(None).strlen, api.ggml_abort_callback)
+        params.abort_callback_data = ctypes.cast(self._cancelled, ctypes.c_void_p)
         self._ctx = api.llama_init_from_model(self._model, params)
         if not self._ctx:
             raise ModelError(f"{self.path}: no context of {self.n_ctx} tokens{_reason()}; ask for a smaller n_ctx")
@@ -148,6 +152,14 @@ class LlamaEngine:
         if (decode, prefill) != (self.threads, self.prefill_threads):
             self._api.llama_set_n_threads(self._ctx, decode, prefill)
             self.threads, self.prefill_threads = decode, prefill
+
+    def cancel(self) -> None:
+        """Stop the batch that is being computed, from any thread, and refuse more until `resume`."""
+        self._cancelled[0] = b"x"
+
+    def resume(self) -> None:
+        """Take a `cancel` back."""
+        self._cancelled[0] = b"\0"
 
     def close(self) -> None:
         """Free model and context; a second call does nothing."""
@@ -306,7 +318,7 @@ class LlamaEngine:
     def decode(self, tokens: Sequence[int], rows: int = 1, sequence: int = MAIN) -> None:
         """Append `tokens` (at most N_BATCH) in one batch; logits are kept after each of the last `rows` of them.
 
-        Raises ModelError when llama.cpp fails; the cache is empty then.
+        Raises ModelError when llama.cpp fails, CancelledError after `cancel`; the cache is empty then.
         """
         n, held = len(tokens), self._held[sequence]
         self._batch_token[:n] = tokens
@@ -321,6 +333,8 @@ class LlamaEngine:
         if code := self._api.llama_decode(self._ctx, self._batch):
             at = len(held)
             self.clear()
+            if self._cancelled[0] != b"\0":
+                raise CancelledError("cancelled")
             raise ModelError(f"{self.path}: llama_decode returned {code} at token {at}{_reason()}")
         held.extend(tokens)
 

@@ -149,6 +149,8 @@ def _read(
             draft.refusal = f"{draft.absent} is not in the patient's documents"
         if rag.settings.tool_calls and draft.patient is not None and draft.refusal is None:
             known = called_evidence(rag, question.text, shards, trace) + known
+        if draft.refusal is None:
+            rag.preload()
         draft.evidence = known + [
             e for e in recall(rag, question, tables, shards, trace) if e.quote not in {k.quote for k in known}
         ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ragq.pipeline.answer import Answer, Citation, Stage
 
@@ -36,3 +37,26 @@ class DoneEvent:
 
 
 Event = StageEvent | TokenEvent | CitationEvent | DoneEvent
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """One event as a reply; `from_json` reads it again."""
+    if isinstance(event, DoneEvent):
+        return {"event": "done", "answer": event.answer.to_json(), "last": True}
+    if isinstance(event, TokenEvent):
+        return {"event": "token", "text": event.text}
+    if isinstance(event, StageEvent):
+        return {"event": "stage", "stage": asdict(event.stage)}
+    return {"event": "citation", "citation": asdict(event.citation)}
+
+
+def from_json(reply: dict[str, Any]) -> Event:
+    """The event of a reply."""
+    kind = reply["event"]
+    if kind == "done":
+        return DoneEvent(Answer.from_json(reply["answer"]))
+    if kind == "token":
+        return TokenEvent(reply["text"])
+    if kind == "stage":
+        return StageEvent(Stage(**reply["stage"]))
+    return CitationEvent(Citation(**reply["citation"]))

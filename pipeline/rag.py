@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragq.cache.answers import AnswerCache
 from ragq.cache.flight import Flights
-from ragq.errors import MissingError, UsageError
+from ragq.errors import MissingError, RagqError, UsageError
 from ragq.index.damage import told
 from ragq.index.filter import Filter
 from ragq.index.store import Shard, open_shard
@@ -67,6 +68,8 @@ class Ragq:
         self._lock = threading.RLock()
         self._engine: LlamaEngine | None = None
         self._trial: Trial | None = None
+        self._engine_lock = threading.RLock()
+        self._loading: threading.Thread | None = None
         self._embedders: dict[str, Embedder] = {}
         self._reranker: Reranker | None = None
         self._segments: dict[str, tuple[int, Segment]] = {}
@@ -92,7 +95,9 @@ class Ragq:
 
     def close(self) -> None:
         """Free the models; asking afterwards is an error."""
-        with self._lock:
+        if self._loading is not None:
+            self._loading.join()
+        with self._lock, self._engine_lock:
             if self._engine is not None:
                 with self._engine.lock:
                     self._engine.close()
@@ -162,6 +167,27 @@ class Ragq:
             raise UsageError("this Ragq is closed; open another with Ragq.open()")
         return search(self, question, patient, k, Filter.of(since, types))
 
+    def cancel(self) -> None:
+        """Stop what the engine computes, within one token, from any thread; questions fail until `resume`."""
+        if (engine := self._engine) is not None:
+            engine.cancel()
+
+    def resume(self) -> None:
+        """Take a `cancel` back."""
+        if (engine := self._engine) is not None:
+            engine.resume()
+
+    def preload(self) -> None:
+        """Begin to open the engine in the background; `engine` waits for it, and tells of what went wrong."""
+
+        def load_engine() -> None:
+            with suppress(RagqError):
+                self.engine()
+
+        if self._engine is None and self._loading is None:
+            self._loading = threading.Thread(target=load_engine, daemon=True)
+            self._loading.start()
+
     async def aask(
         self, question: str, patient: str | None = None, refresh: bool = False, no_cache: bool = False
     ) -> Answer:
@@ -187,7 +213,7 @@ class Ragq:
         from ragq.engine.options import Options, read_adapters
         from ragq.pipeline.draft import speculator
 
-        with self._lock:
+        with self._engine_lock:
             shown = self._first_run()
             if self._engine is None:
                 settings = self.settings
@@ -200,15 +226,16 @@ class Ragq:
                 )
                 self._engine = LlamaEngine(model_file(settings), options)
                 self._engine.speculator = speculator(settings, self._engine)
-            if self.settings.threads is None:
+            if self.settings.threads is None and self._engine.lock.acquire(blocking=False):
                 self._engine.set_threads(*choose(list(shown.speeds), running_now(), cores()))
+                self._engine.lock.release()
             return self._engine
 
     def _first_run(self) -> Trial:
         """What the model's first run on this machine showed."""
         from ragq.engine.probe import trial
 
-        with self._lock:
+        with self._engine_lock:
             if self._trial is None:
                 self._trial = trial(model_file(self.settings), self.settings.cache_dir / "engine")
             return self._trial

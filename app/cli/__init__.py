@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import typer
-from ragq.cli import ask, bench, cache, config, demo, doctor, evaluate, index, plan
+from ragq.cli import ask, bench, cache, config, demo, doctor, evaluate, index, plan, serve
 from ragq.cli.models import models
 from ragq.cli.tools import tools
 from ragq.errors import RagqError
+from ragq.interrupt import leave_on_signals
 
 app = typer.Typer(
     help="Answers over one person's records, on this machine, every sentence cited.",
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("ask")(ask.ask)
+app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.add_typer(index.index, name="index")
 app.add_typer(models, name="models")
@@ -50,7 +52,7 @@ def _root(
 ) -> None:
     # `models pull`, `plan --remote` and `demo` were asked to download; nothing else may reach the network.
     if ctx.invoked_subcommand not in ("models", "demo", "doctor", "plan"):
-        from ragq.settings import quiet_hub
+        from ragq.places import quiet_hub
 
         quiet_hub()
 
@@ -60,6 +62,7 @@ def main() -> None:
     os.umask(0o077)
     # Looking for plugins reads the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    leave_on_signals()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # started with the stream closed
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from ragq.cli.search import SINCE, TYPE
 from ragq.cli.terminal import StatusLine, printable, width
+from ragq.errors import UsageError
 
 if TYPE_CHECKING:
     from ragq.pipeline.answer import Answer
@@ -67,21 +69,22 @@ def ask(
     ),
     refresh: bool = typer.Option(False, "--refresh", help="Answer anew, and keep that answer instead of a stored one."),
     no_cache: bool = typer.Option(False, "--no-cache", help="Neither read nor write stored answers and KV states."),
+    daemon: str | None = typer.Option(
+        None, metavar="off|auto", help="auto: let a daemon of this home answer, started if need be; see `ragq serve`."
+    ),
     home: Path | None = typer.Option(
         None, metavar="DIR", help="Where models, indexes and caches live, instead of RAGQ_HOME."
     ),
 ) -> None:
     """Answer a question from one patient's record and the shared documents, every sentence with its source.
 
-    The answer and its sources go to stdout, progress and one line of timings to stderr.
+    The answer and its sources go to stdout, progress and one line of timings to stderr. Ctrl-C cancels: exit 130.
 
     Example: ragq ask "interaction with anticoagulant?" --patient 42
 
     Fails: exit 3 when nothing in the documents supports an answer, with the reason and the nearest lines. Exit 4 when
     the patient has no index or a model is not here, with the command that helps. Exit 2 for a bad option.
     """
-    from ragq.pipeline.rag import Ragq
-
     flags = {
         "model": model,
         "embedder": embedder,
@@ -97,9 +100,10 @@ def ask(
         "cache": False if no_cache else None,
     }
     question = sys.stdin.read() if question == "-" else question
-    with Ragq.open(home, **flags) as rag:
-        events = rag.ask_stream(question, patient, refresh, since=since, types=types or ())
-        answer, told = _stream(events, shown=not as_json and not no_stream)
+    shown = not as_json and not no_stream
+    asked = {"question": question, "patient": patient, "refresh": refresh, "since": since, "types": types or []}
+    with _events(home, daemon, flags, asked) as events:
+        answer, told = _show(events, shown)
     if as_json:
         typer.echo(json.dumps(answer.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -109,8 +113,34 @@ def ask(
         raise typer.Exit(REFUSED)
 
 
-def _stream(events: Iterator[Event], shown: bool) -> tuple[Answer, bool]:
-    """Run the question; with `shown`, its words are printed as they pass the gate. Tells whether any were."""
+@contextmanager
+def _events(
+    home: Path | None, daemon: str | None, flags: dict[str, Any], asked: dict[str, Any]
+) -> Iterator[Iterator[Event]]:
+    """The events of a question, from the home's daemon where that is wished and comes up, else from this process."""
+    from ragq.places import home_of, setting
+
+    wished = daemon or setting("daemon") or "off"
+    if wished not in ("off", "auto"):
+        raise UsageError(f"--daemon: expected off or auto, found {wished!r}")
+    if wished == "auto":
+        from ragq.client import connect, request, start, surroundings
+        from ragq.pipeline.events import from_json
+
+        place = home_of(home)
+        if (connection := connect(place) or start(place)) is not None:
+            given = {k: v for k, v in flags.items() if v is not None}
+            replies = request(connection, "ask", flags=given, **asked, **surroundings())
+            yield (from_json(reply) for reply in replies)
+            return
+    from ragq.pipeline.rag import Ragq
+
+    with Ragq.open(home, **flags) as rag:
+        yield rag.ask_stream(**asked)
+
+
+def _show(events: Iterator[Event], shown: bool) -> tuple[Answer, bool]:
+    """Follow a question; with `shown`, its words are printed as they pass the gate. Tells whether any were."""
     from ragq.pipeline.events import DoneEvent, StageEvent, TokenEvent
 
     status = StatusLine()

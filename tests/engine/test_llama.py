@@ -1,10 +1,12 @@
+import threading
+
 import numpy as np
 import pytest
 from ragq.engine.generation import Generation
 from ragq.engine.llama import LlamaEngine, Piece
 from ragq.engine.models import model_path
 from ragq.engine.sampling import Sampler, Sampling
-from ragq.errors import DoesNotFitError, ModelError
+from ragq.errors import CancelledError, DoesNotFitError, ModelError
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +187,18 @@ def test_filters_bound_what_can_be_drawn():
     assert {sampler.draw(logits) for _ in range(200)} == {1, 3}
     sampler = Sampler(Sampling(temperature=1.0, top_k=0, top_p=0.4, min_p=0.0, seed=1))
     assert {sampler.draw(logits) for _ in range(50)} == {1}
+
+
+def test_a_cancel_from_another_thread_stops_a_batch_in_the_middle(engine):
+    engine.clear()
+    timer = threading.Timer(0.05, engine.cancel)
+    timer.start()
+    with pytest.raises(CancelledError):
+        for _ in range(100):
+            engine.clear()
+            engine.prefill(engine.tokenize(FRANCE * 30)[:900])
+    timer.join()
+    with pytest.raises(CancelledError):
+        engine.prefill(engine.tokenize(FRANCE))
+    engine.resume()
+    assert "Paris" in run(engine, engine.tokenize(FRANCE), max_tokens=12)[1].text

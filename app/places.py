@@ -1,0 +1,78 @@
+"""Places: where a home, its settings and its daemon's socket lie; imports nothing heavy."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+import tomllib
+from pathlib import Path
+
+import platformdirs
+from ragq.errors import UsageError
+from ragq.files import private_dir
+
+# A socket's path must fit `sockaddr_un`.
+_LONGEST_SOCKET = 100
+
+
+def default_home() -> Path:
+    """`RAGQ_HOME`, else the platform's user data directory."""
+    given = os.environ.get("RAGQ_HOME")
+    return Path(given).expanduser() if given else Path(platformdirs.user_data_dir("ragq", appauthor=False))
+
+
+def config_file() -> Path:
+    """`RAGQ_CONFIG`, else `ragq.toml` in `RAGQ_HOME` when that is set, else in the user's config directory."""
+    if given := os.environ.get("RAGQ_CONFIG"):
+        return Path(given).expanduser()
+    if os.environ.get("RAGQ_HOME"):
+        return default_home() / "ragq.toml"
+    return Path(platformdirs.user_config_dir("ragq", appauthor=False)) / "ragq.toml"
+
+
+def setting(name: str) -> object:
+    """One setting, from the environment or the file, unchecked: for what must be known before settings are loaded."""
+    given = os.environ.get(f"RAGQ_{name.upper()}")
+    if given is not None:
+        return given
+    try:
+        return tomllib.loads(config_file().read_text(encoding="utf-8")).get(name)
+    except (OSError, ValueError):
+        return None
+
+
+def home_of(given: Path | None) -> Path:
+    """The home that a command line with `--home given` uses."""
+    return Path(str(given or setting("home") or default_home())).expanduser().absolute()
+
+
+def run_dir(home: Path) -> Path:
+    """The private folder of the home's daemon: `run` in the home, or where its path is too long for a socket, a
+    folder of this user's in the runtime directory. Raises UsageError when that folder is somebody else's.
+    """
+    inside = home / "run"
+    if len(str(inside / "ragq.sock")) <= _LONGEST_SOCKET:
+        return private_dir(inside)
+    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"ragq-{os.getuid()}"
+    folder = base / hashlib.blake2b(str(home).encode(), digest_size=8).hexdigest()
+    private_dir(folder)
+    found = base.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise UsageError(f"{base} is not a private folder of this user; remove it, or use a home with a shorter path")
+    return folder
+
+
+def socket_path(home: Path) -> Path:
+    """Where the daemon of this home listens."""
+    return run_dir(home) / "ragq.sock"
+
+
+def quiet_hub() -> None:
+    """Keep the model libraries from the network (and from telemetry) unless the user asked for a download.
+
+    Must run before huggingface_hub is imported, which reads the environment once.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
