@@ -147,10 +147,10 @@ def _read(
         draft.absent = unmentioned(question, tables)
         if draft.absent:
             draft.refusal = f"{draft.absent} is not in the patient's documents"
+        else:
+            rag.preload()
         if rag.settings.tool_calls and draft.patient is not None and draft.refusal is None:
             known = called_evidence(rag, question.text, shards, trace) + known
-        if draft.refusal is None:
-            rag.preload()
         draft.evidence = known + [
             e for e in recall(rag, question, tables, shards, trace) if e.quote not in {k.quote for k in known}
         ]
