@@ -136,6 +136,7 @@ class Daemon:
                         str(order["question"]),
                         order.get("patient"),
                         bool(order.get("refresh")),
+                        bool(order.get("no_cache")),
                         since=order.get("since"),
                         types=order.get("types") or (),
                     )

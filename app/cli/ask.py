@@ -97,11 +97,17 @@ def ask(
         "speculate": speculate,
         "shared": tuple(shared) if shared else None,
         "adapter": tuple(adapter) if adapter else None,
-        "cache": False if no_cache else None,
     }
     question = sys.stdin.read() if question == "-" else question
     shown = not as_json and not no_stream
-    asked = {"question": question, "patient": patient, "refresh": refresh, "since": since, "types": types or []}
+    asked = {
+        "question": question,
+        "patient": patient,
+        "refresh": refresh,
+        "no_cache": no_cache,
+        "since": since,
+        "types": types or [],
+    }
     with _events(home, daemon, flags, asked) as events:
         answer, told = _show(events, shown)
     if as_json:
