@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,21 +15,23 @@ from ragq.eval.bench_overhead import overhead
 from ragq.eval.bench_plan import MODELS, planning
 from ragq.eval.bench_restore import restoring
 from ragq.eval.bench_speculation import speculating
+from ragq.eval.partial import Partial
 from ragq.settings import Settings
 
 Results = dict[str, float]
 
 
-def run(settings: Settings, quick: bool, data: Path) -> Results:
+def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep: Path | None = None) -> Results:
     """Measure the generator of the settings; nothing of the home is changed but the kept first run of the model.
 
-    Raises MissingError when the model is not here.
+    `n` is the length of the restored prefix in tokens. What a killed run has measured is beside `keep` and is not
+    measured again. Raises MissingError when the model is not here.
     """
     path = Path(model_path(settings.model, settings.models_dir))
     shown = trial(path, settings.cache_dir / "engine", _say)
     options = Options(threads=settings.threads, extra_buffers=shown.extra_buffers, kv_type=settings.kv_type)
     parts: dict[str, Callable[[], Results]] = {
-        "restoring": lambda: restoring(path, options, 1500 if quick else 6000),
+        "restoring": lambda: restoring(path, options, n or (1500 if quick else 6000)),
         "overhead": lambda: overhead(path, options, 4 if quick else 12),
         "speculation": lambda: speculating(path, options, data, *((4, 1, 48) if quick else (20, 4, 96))),
         "plan": lambda: planning(settings.models_dir, options, _say, MODELS[:1] if quick else MODELS),
@@ -36,9 +39,18 @@ def run(settings: Settings, quick: bool, data: Path) -> Results:
     }
     results: Results = {f"first_run_{s.threads}_threads_prefill_tok_s": s.prefill for s in shown.speeds}
     results |= {f"first_run_{s.threads}_threads_decode_tok_s": s.decode for s in shown.speeds}
-    for name, part in parts.items():
-        _say(f"{name}…")
-        results |= part()
+    with tempfile.TemporaryDirectory() as spare:
+        partial = Partial(keep or Path(spare) / "engine", {"model": settings.model, "quick": quick, "n": n})
+        partial.open()
+        done = {row.pop("part"): row for row in partial.results}
+        for name, part in parts.items():
+            if name not in done:
+                _say(f"{name}…")
+                done[name] = part()
+                partial.append({"part": name, **done[name]})
+        partial.finish()
+    for name in parts:
+        results |= done[name]
     return results
 
 

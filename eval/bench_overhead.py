@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -23,26 +23,36 @@ Results = dict[str, float]
 
 def overhead(model: Path, options: Options, rounds: int) -> Results:
     """How much longer the engine takes than `llama_decode` in a loop, as shares (0.03 is 3 %): `prefill_overhead`
-    over prompts of 128 tokens, `decode_overhead` over 24 tokens, medians of `rounds` pairs in turns; speeds in tok/s;
-    `python_us_per_token` is what drawing and showing a token takes outside llama.cpp.
+    over prompts of 128 tokens, `decode_overhead` over 24 tokens, medians of `rounds` pairs in turns; `overhead_cpu`
+    over both in CPU seconds, which other processes disturb less; speeds in tok/s. `python_us_per_token` is what
+    drawing and showing a token takes outside llama.cpp.
     """
     with LlamaEngine(model, replace(options, n_ctx=512)) as engine:
         tokens = [(17 * i) % (engine.n_vocab - 8) + 4 for i in range(PROMPT)]
         _raw(engine, tokens[:32])
-        pairs: dict[str, list[tuple[float, float]]] = {"prefill": [], "decode": []}
+        pairs: dict[str, list[tuple[float, float]]] = {"prefill": [], "decode": [], "both_cpu": []}
         for i in range(rounds):
             sides = [_raw_round, _our_round]
-            found = {side: side(engine, tokens) for side in (sides if i % 2 else sides[::-1])}
+            found = {side: _with_cpu(side, engine, tokens) for side in (sides if i % 2 else sides[::-1])}
             for k, kind in enumerate(pairs):
                 pairs[kind].append((found[_our_round][k], found[_raw_round][k]))
         return {
             "decode_overhead": median(ours / raw - 1 for ours, raw in pairs["decode"]),
             "prefill_overhead": median(ours / raw - 1 for ours, raw in pairs["prefill"]),
+            "overhead_cpu": median(ours / raw - 1 for ours, raw in pairs["both_cpu"]),
             "decode_tok_s": (ANSWER - 1) / median(ours for ours, _ in pairs["decode"]),
             "prefill_tok_s": PROMPT / median(ours for ours, _ in pairs["prefill"]),
             "overhead_rounds": rounds,
             "python_us_per_token": _python_us(engine),
         }
+
+
+def _with_cpu(
+    side: Callable[[LlamaEngine, Sequence[int]], tuple[float, float]], engine: LlamaEngine, tokens: Sequence[int]
+) -> tuple[float, float, float]:
+    started = time.process_time()
+    prefill, decode = side(engine, tokens)
+    return prefill, decode, time.process_time() - started
 
 
 def _our_round(engine: LlamaEngine, tokens: Sequence[int]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ BENCHES = {
 }  # fmt: skip
 
 # Those that ask a model many times: limited by --n, and a killed run goes on where it was.
-RESUMABLE = frozenset({"tools"})
+RESUMABLE = frozenset({"engine", "tools"})
 
 
 def bench(
