@@ -42,5 +42,4 @@ def from_row(cited: Cited, shard: str, origin: str, text: str | None = None) -> 
 
 def computation(name: str, result: Result, shard: str, text: str) -> Evidence:
     """What a tool gave, as a line that can be cited."""
-    quote = f"{text} ({result.source})"
-    return Evidence(text, quote, f"tool {name}", shard, f"tool:{name}", result.source, score=1.0)
+    return Evidence(text, text, f"tool {name}", shard, f"tool:{name}", result.source, score=1.0)
