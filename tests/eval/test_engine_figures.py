@@ -1,0 +1,21 @@
+"""docs/engine.md says what eval/results/engine.json holds."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_page_has_the_figures_of_the_result_file():
+    spec = importlib.util.spec_from_file_location("make_engine", ROOT / "docs" / "make_engine.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not module.RESULT.is_file():
+        pytest.skip("no result file yet")
+    report = json.loads(module.RESULT.read_text())
+    text = module.PAGE.read_text()
+    assert module.page(text, report) == text
+    assert "/work" not in json.dumps(report)
