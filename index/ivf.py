@@ -17,7 +17,7 @@ from ragq.files import write_atomic
 # Lists that a query looks into; recall@10 against all vectors is measured by `ragq bench index`.
 PROBES = 192
 # Vectors in them, those that share the most signs with the query, that are compared by their codes.
-SHORTLIST = 2048
+SHORTLIST = 1024
 # Vectors per list that train the centroids.
 _TRAIN_PER_LIST = 48
 _ROUNDS = 8

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Other processes write for a moment only, document by document.
 BUSY_SECONDS = 30.0
+# Rowids in one query; SQLite takes 999 at the least.
+_AT_ONCE = 500
 
 
 class Rows:
@@ -72,10 +74,12 @@ class Rows:
             every = self.chunks_between(0, self.last_rowid())
             yield from (c for c in every if self.kept is None or c.rowid in self.kept)
             return
-        for rowid in rowids:
-            row = self._db.execute(self._CHUNK + " WHERE c.id = ?", (int(rowid),)).fetchone()
-            if row is not None:
-                yield self._chunk(row)
+        wanted = [int(rowid) for rowid in rowids]
+        for at in range(0, len(wanted), _AT_ONCE):
+            some = wanted[at : at + _AT_ONCE]
+            rows = self._db.execute(f"{self._CHUNK} WHERE c.id IN ({', '.join('?' * len(some))})", some)
+            found = {row[0]: self._chunk(row) for row in rows}
+            yield from (found[rowid] for rowid in some if rowid in found)
 
     def chunk_at(self, document: str, ordinal: int) -> Chunk | None:
         """The chunk of a document by its place, unless there is none or the filter leaves it out."""

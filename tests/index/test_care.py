@@ -260,3 +260,19 @@ def test_import_refuses_another_patient_another_embedder_and_damage(index, tmp_p
     with pytest.raises(UsageError, match="no such file"):
         import_shard(target, target / "nothing", None, "toy")
     assert owners(target) == []
+
+
+def test_compact_of_a_small_shard_gives_space_back_and_leaves_no_log(index):
+    before, after = compact(index, OWNER)
+    assert after <= before
+    log = folder(index) / "shard.db-wal"
+    assert not log.exists() or log.stat().st_size == 0
+
+
+def test_a_lock_does_not_tell_whose_shard_it_was(tmp_path):
+    with writing(tmp_path, "patient:Ada Rossi"):
+        shard = create_shard(tmp_path, "patient:Ada Rossi", "toy", lambda: DIMENSION)
+        shard.close()
+        beside = [p.name for p in (tmp_path / "patients").iterdir() if p.is_file()]
+    assert len(beside) == 2
+    assert not any("Ada" in name or "Rossi" in name for name in beside)
