@@ -145,7 +145,7 @@ def _write(index: Path, files: Path, state: State, seed: float, send: Connection
         for _ in range(chance.randint(1, 3)):
             removed = _change(files, state, chance, f"{seed:.6f}.{step}") or removed
         send.send(("begin", state))
-        if removed and chance.random() < 0.3:
+        if removed and removed not in state and chance.random() < 0.3:
             with suppress(RagqError):  # one that was made and deleted since the last step was never indexed
                 remove_documents(index, OWNER, [removed])
         add(index, OWNER, files, HashEmbedder(), word_offsets)
@@ -158,7 +158,10 @@ def _change(files: Path, state: State, chance: random.Random, mark: str) -> str 
     kind = chance.choice(["write", "write", "delete", "move"])
     if kind == "write" or name not in state:
         text = f"Note {mark} of {name}. " + " ".join(f"word{chance.randrange(500)}" for _ in range(300))
-        (files / name).write_text(text)
+        # Renamed into place: a file that the kill left empty would be refused, and its earlier text rightly kept.
+        draft = files.with_name("draft")
+        draft.write_text(text)
+        draft.replace(files / name)
         state[name] = text
         return None
     if kind == "delete":

@@ -47,7 +47,7 @@ class Size:
     files: int
 
 
-FULL = Size((10_000, 100_000, 1_000_000, 30_000, 300_000), 500, 10_000, 5, 20_000, 200, 4, 50, None, 60)
+FULL = Size((10_000, 100_000, 1_000_000, 30_000, 300_000), 500, 10_000, 20, 5_000, 200, 10, 20, None, 60)
 QUICK = Size((10_000, 50_000), 100, 100, 1, 2_000, 50, 1, 10, 25, 6)
 # Figures that rounds add up to; of all others the last one counts.
 _COUNTED = ("leak_", "crash_", "foreign_chunks", "corrupt_indexes", "lost_documents")
@@ -146,7 +146,6 @@ def _speed(folder: Path, n: int, asked: int) -> Results:
 
 
 def _leak(folder: Path, size: Size, number: int) -> Results:
-    shutil.rmtree(folder, ignore_errors=True)
     found = leak(folder, size.leak_round, size.leak_patients, seed=number)
     return {"leak_queries": found.queries, "leak_hits": found.hits, "leak_changes": found.changes,
             "foreign_chunks": found.foreign}  # fmt: skip

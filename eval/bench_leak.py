@@ -41,14 +41,17 @@ class LeakReport:
 
 
 def leak(folder: Path, queries: int, patients: int = PATIENTS, seed: int = 0) -> LeakReport:
-    """Ask `queries` questions over single patients while their records are changed here and by another process."""
+    """Ask `queries` questions over single patients while their records are changed here and by another process.
+
+    The shards below `folder` are made where they are missing, and live on from call to call.
+    """
     chance = random.Random(seed)
     ids = [*_ALIKE, *(f"p{i}" for i in range(patients))][:patients]
     index = folder / "index"
     for number, patient in enumerate(ids):
         _admit(index, folder, number, patient)
     shared = folder / "shared"
-    shared.mkdir()
+    shared.mkdir(exist_ok=True)
     (shared / "library.txt").write_text("\n\n".join(f"{drug} is a drug of the shared library." for drug in _DRUGS))
     add(index, "shared:default", shared, HashEmbedder(), word_offsets)
     context = multiprocessing.get_context("fork")
