@@ -13,7 +13,7 @@ from pathlib import Path
 from ragq.files import private_dir
 
 # A file of another format is emptied: everything in it can be computed again.
-FORMAT = 3
+FORMAT = 4
 BUSY_SECONDS = 5.0
 
 _SCHEMA = """

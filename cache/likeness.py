@@ -40,11 +40,15 @@ def difference(a: Wording, b: Wording) -> str | None:
     if a.turns != b.turns:
         return "protected spans differ"
     apart = {a.tense, b.tense} - {""}
-    if {a.form, b.form} == {"polar", "open"} or ("past" in apart and len(apart) == 2 and a.form == b.form == "polar"):
+    if {a.form, b.form} == {"polar", "open"} or (apart == {"past", "modal"} and a.form == b.form):
+        return "the question has another form"
+    if apart == {"past", "present"} and a.form == b.form == "polar":
         return "the question has another form"
     if a.titled ^ b.titled or (a.names - b.names and b.names - a.names):
         return "another name"
     left, right = set(a.content), set(b.content)
+    if a.behind & right != b.behind & left:
+        return "a person stands elsewhere"
     if left == right:
         return None if left or a.form == b.form else "nothing but names in one"
     if reworded.applies(a, b):

@@ -37,11 +37,16 @@ _SPANISH_SON = re.compile(
 _FROM = re.compile(r"\b(?:from|desde)\s+(?:<\s*)?\d", re.IGNORECASE)
 # `A raises B` and `A is raised by B` name the two in one order.
 _BY = re.compile(r"\b(?:by|por)\b", re.IGNORECASE)
+# `I help my mother` and `my mother helps me`.
+_ME = re.compile(r"(?<!tell )(?<!show )(?<!give )\b(?:me|myself)\b", re.IGNORECASE)
 _PAST = re.compile(r"^\W*(?:was|were|did|had|wasn't|didn't|fue|fueron|tuvo|estuvo|estaba|era|tomaba|tomo)\b")
 _MODAL = re.compile(
     r"^\W*(?:should|must|can|could|may|might|would|will|shall|debe|deben|puede|pueden|se debe|se puede)\b"
 )
 _PRESENT = re.compile(r"^\W*(?:is|are|does|do|am|isn't|doesn't|es|son|esta|estan|tiene|toma|recibe|sigue)\b")
+_ASKED_WITH = re.compile(
+    r"^\W*(?:what|which|who|whom|when|where|why|how)\b(?: \w+){0,3}? (?:(should|must|can|could|may|might|would|will)|(?:was|were|did|had))\b"
+)
 _OPEN = re.compile(
     r"\b(?:what|which|why|when|how|who|whom|where|whose|que|cual|cuales|cuando|cuanto|cuanta|cuantos|cuantas|como|donde|quien|quienes)\b"
 )
@@ -65,7 +70,9 @@ _COUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """`turns` must be equal in two questions that are the same; `content` are the concepts left besides."""
+    """`turns` must be equal in two questions that are the same; `content` are the concepts left besides, and `behind`
+    those of them that stand behind the first relative or name.
+    """
 
     text: str
     turns: tuple[str, ...]
@@ -73,6 +80,7 @@ class Wording:
     tense: str
     asked: frozenset[str]
     content: tuple[str, ...]
+    behind: frozenset[str]
     names: frozenset[str]
     titled: frozenset[str]
     spans: int
@@ -105,6 +113,8 @@ def read_wording(text: str, lexicon: Lexicon) -> Wording:
     origin = ["pole=from"] if _FROM.search(text) else []
     if len({what.partition("=")[0] for _, _, what in spans}) < len(spans) and _BY.search(text):
         origin.append("pole=by")
+    if _ME.search(text) and any(what.startswith("relative=") for _, _, what in spans):
+        origin.append("pole=me")
     names = frozenset(fold(n) for n in _NAME.findall(left)) - _NO_NAMES
     return Wording(
         text=text,
@@ -117,6 +127,7 @@ def read_wording(text: str, lexicon: Lexicon) -> Wording:
                 c for c in concepts if c not in FUNCTION_WORDS and len(c) > 1 and (c[:6] != "asked:" or c[6:] in asked)
             )
         ),
+        behind=frozenset(table.read(left[_first_person(spans, left) :])),
         names=names,
         titled=frozenset(fold(n) for n in _TITLED.findall(left)),
         spans=len(spans),
@@ -132,9 +143,23 @@ def _ordered(spans: list[str]) -> list[str]:
     return spans if len(set(kinds)) < len(kinds) else sorted(spans)
 
 
+def _first_person(spans: list[tuple[int, int, str]], left: str) -> int:
+    """Where the first relative or name stands; the end of the text when there is none."""
+    named = _NAME.search(left)
+    return min(
+        [s for s, _, what in spans if what.startswith("relative=")] + ([named.start()] if named else []),
+        default=len(left),
+    )
+
+
 def _tense(text: str) -> str:
-    """`past`, `present` or `modal` where a question opens with such a verb: `is she on it` is not `was she on it`."""
+    """`past`, `present` or `modal` where a question opens with such a verb: `is she on it` is not `was she on it`.
+
+    Behind a question word only past and modal are told: `what should be done` is not `what was done`.
+    """
     folded = fold(text)
+    if found := _ASKED_WITH.match(folded):
+        return "modal" if found[1] else "past"
     kinds = (("past", _PAST), ("present", _PRESENT), ("modal", _MODAL))
     return next((name for name, pattern in kinds if pattern.match(folded)), "")
 

@@ -1,4 +1,4 @@
-"""Write the figures of README.md from the checked-in result files: `python docs/make_figures.py`.
+"""Write the figures of README.md and docs/cache.md from the checked-in result files: `python docs/make_figures.py`.
 
 Nobody types a number by hand; a test fails when README and eval/results/ differ.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "qa.json"
+CACHE_RESULT = ROOT / "eval" / "results" / "cache.json"
 ROWS = (
     ("facts_exact", "answerable questions with every fact right and nothing forbidden"),
     ("citation_precision", "cited lines that support what they are cited for"),
@@ -49,6 +50,52 @@ def figures(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def cache_figures(report: dict[str, Any]) -> str:
+    """The block of docs/cache.md, as Markdown."""
+    r, machine, versions = report["results"], report["machine"], report["versions"]
+
+    def share(key: str) -> str:
+        return f"{r[key]:.1%}" if key in r else "-"
+
+    rows = [
+        ("hits, all pairs that are the same", "hit_rate", "cosine_hit_rate_same_false_hits", "gptcache_hit_rate"),
+        ("– clinical", "clinic_hit_rate", "clinic_cosine_hit_rate", ""),
+        ("– COVID FAQ", "faq_hit_rate", "faq_cosine_hit_rate", ""),
+        ("– COVID FAQ, beside the nearest other questions", "nearest_hit_rate", "nearest_cosine_hit_rate", ""),
+        ("– RQE", "rqe_hit_rate", "rqe_cosine_hit_rate", ""),
+        ("false hits, all pairs that differ", "false_hit_rate", "false_hit_rate", "gptcache_false_hit_rate"),
+        ("– near-duplicates", "near_duplicate_false_hit_rate", "", "gptcache_near_duplicate_false_hit_rate"),
+        ("– nearest other FAQ questions", "nearest_false_hit_rate", "nearest_false_hit_rate",
+         "nearest_gptcache_false_hit_rate"),
+    ]  # fmt: skip
+    package = "taken from its package" if r["gptcache_from_package"] else "restated, its package not being installed"
+    lines = [
+        f"{r['positives']:.0f} pairs that are the same, {r['negatives']:.0f} that differ ({r['near_duplicates']:.0f} of them"
+        f" near-duplicates), {r.get('nearest_pairs', 0):.0f} nearest FAQ questions; ragq {versions['ragq']}, onnxruntime"
+        f" {versions['onnxruntime']}, {machine['cores']} cores of {machine['cpu']}"
+        " ([result file](../eval/results/cache.json)); GPTCache's rule is " + package + ":",
+        "",
+        "| | the cache | plain cosine, as many false hits | GPTCache's default |",
+        "|---|---|---|---|",
+        *(f"| {says} | {share(own)} | {share(cosine)} | {share(other)} |" for says, own, cosine, other in rows),
+        "",
+        f"False hits are at most {r['false_hit_ci_high']:.2%} of all, {r['near_duplicate_ci_high']:.2%} of the near-duplicates"
+        f" (upper end of the two-sided 95 % interval). Hits across patients: {r['foreign_hits']:.0f} in"
+        f" {r['foreign_tries']:,.0f} tries.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| exact repeat in process, median / p95 | {r['exact_ms']:.1f} / {r['exact_p95_ms']:.1f} ms |",
+        f"| repeat in other words, {r['semantic_entries']:,.0f} entries, median / p95 |"
+        f" {r['semantic_p50_ms']:.1f} / {r['semantic_p95_ms']:.1f} ms |",
+        f"| the same, encrypted | {r['sealed_semantic_p50_ms']:.1f} / {r['sealed_semantic_p95_ms']:.1f} ms |",
+        f"| a fresh `ragq ask` that repeats, {r['cold_runs']:.0f} runs, median / least |"
+        f" {r['cold_exact_wall_ms']:.0f} / {r['cold_exact_wall_min_ms']:.0f} ms |",
+        f"| beside it `python -c pass`, median; ratio | {r['python_wall_ms']:.0f} ms; {r['cold_over_python']:.1f} |",
+    ]
+    return "\n".join(lines)
+
+
 def _shown(key: str, value: float) -> str:
     return f"{value:.0f}" if key == "unsupported_out" else f"{value:.2f}"
 
@@ -78,10 +125,14 @@ def with_figures(readme: str, block: str) -> str:
 
 
 def main() -> None:
-    """Rewrite README.md in place."""
+    """Rewrite README.md and docs/cache.md in place."""
     readme = ROOT / "README.md"
     block = figures(json.loads(RESULT.read_text(encoding="utf-8")))
     readme.write_text(with_figures(readme.read_text(encoding="utf-8"), block), encoding="utf-8")
+
+    page = ROOT / "docs" / "cache.md"
+    block = cache_figures(json.loads(CACHE_RESULT.read_text(encoding="utf-8")))
+    page.write_text(with_figures(page.read_text(encoding="utf-8"), block), encoding="utf-8")
 
 
 if __name__ == "__main__":

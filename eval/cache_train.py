@@ -141,7 +141,7 @@ def train_free(
 ) -> tuple[Reworded, float, int]:
     """The score for questions without protected spans, its threshold, and how many pairs it was fitted on.
 
-    The threshold lets at most that share of the pairs that differ through, by scores of pairs whose group the fit had
+    The threshold lets at most that share of the pairs that look alike and differ through, by scores of pairs whose group the fit had
     not seen (five folds); then the score is fitted on all, as there are too few such paraphrases to keep a third of them
     for calibration alone. The bound with confidence is that of all pairs together, see `train`.
     """
@@ -157,7 +157,9 @@ def train_free(
         weights, bias = fit(rows[is_open & (fold != at)], same[is_open & (fold != at)])
         unseen = is_open & (fold == at)
         scores[unseen] = [Reworded(tuple(weights), bias).probability(row) for row in rows[unseen]]
-    others = np.sort(scores[same == 0])[::-1]
+    # Pairs drawn at random say nothing about questions that look alike.
+    alike = np.array([pairs[i].kind not in ("faq", "rqe") for i in used])
+    others = np.sort(scores[(same == 0) & alike])[::-1]
     allowed = int(max_false_hit * len(others))
     threshold = float((others[allowed] + min(scores[(same > 0) & (scores > others[allowed])])) / 2)
     weights, bias = fit(rows[is_open], same[is_open])

@@ -175,10 +175,11 @@ def test_one_thread_does_not_wait_for_itself(tmp_path):
         pass
 
 
-def test_a_kill_loses_nothing_that_was_stored(tmp_path):
+@pytest.mark.parametrize("secret", [None, bytes(range(32))])
+def test_a_kill_loses_nothing_that_was_stored(tmp_path, secret):
     code = (
         "import sys\nfrom pathlib import Path\nfrom ragq.cache.answers import AnswerCache\n"
-        "cache = AnswerCache(Path(sys.argv[1]))\nn = 0\nwhile True:\n"
+        f"cache = AnswerCache(Path(sys.argv[1]), {secret!r})\nn = 0\nwhile True:\n"
         "    cache.store({}, '-', f'question {n}', {'text': 'x' * 2000, 'refusal': None})\n    n += 1\n    print(n, flush=True)\n"
     )
     path = tmp_path / "answers.db"
@@ -188,6 +189,6 @@ def test_a_kill_loses_nothing_that_was_stored(tmp_path):
         stored = int(process.stdout.readline())
     process.send_signal(signal.SIGKILL)
     process.wait()
-    cache = AnswerCache(path)
+    cache = AnswerCache(path, secret)
     assert all(cache.find({}, f"question {n}") for n in range(stored))
     assert cache.stats()["quarantined"] == 0

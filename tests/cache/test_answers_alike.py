@@ -47,6 +47,8 @@ NEAR = [
     ("Is a CT planned?", "Is an MRI planned?"),
     ("Is there a clot in the vein?", "Is there a polyp in the bowel?"),
     ("What is creatine?", "What is creatinine?"),
+    ("Who should be called in an emergency?", "Who was called in the emergency?"),
+    ("How can I help my mother prepare for the visit?", "How can my mother help me prepare for the visit?"),
     ("Can apixaban be increased to 5 mg?", "Can apixaban be increased from 5 mg?"),
 ]
 SAME = [
