@@ -130,9 +130,10 @@ def main() -> None:
     block = figures(json.loads(RESULT.read_text(encoding="utf-8")))
     readme.write_text(with_figures(readme.read_text(encoding="utf-8"), block), encoding="utf-8")
 
-    page = ROOT / "docs" / "cache.md"
-    block = cache_figures(json.loads(CACHE_RESULT.read_text(encoding="utf-8")))
-    page.write_text(with_figures(page.read_text(encoding="utf-8"), block), encoding="utf-8")
+    if CACHE_RESULT.is_file():
+        page = ROOT / "docs" / "cache.md"
+        block = cache_figures(json.loads(CACHE_RESULT.read_text(encoding="utf-8")))
+        page.write_text(with_figures(page.read_text(encoding="utf-8"), block), encoding="utf-8")
 
 
 if __name__ == "__main__":
