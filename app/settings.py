@@ -54,6 +54,13 @@ class Settings(BaseModel):
         "off", description="auto: keep the model loaded in a daemon between questions"
     )
     keep_alive: int = Field(600, ge=0, description="seconds without a question after which the daemon ends")
+    judge: str = Field(
+        "model",
+        description="who judges what rules cannot: rules, model (the generator), or a folder with an NLI cross-encoder",
+    )
+    mode: Literal["normal", "strict", "lenient"] = Field(
+        "normal", description="strict quotes only; lenient refuses less"
+    )
     cache: bool = Field(True, description="answer repeated questions from the answer cache")
     cache_mb: int = Field(2048, ge=0, description="disk budget of the prefix cache, in MB")
     key_file: Path | None = Field(None, description="key that encrypts the caches; default: cache.key beside ragq.toml")

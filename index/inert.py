@@ -7,13 +7,31 @@ from itertools import pairwise
 
 from ragq.index.boundary import sentence_ends
 
+# What marks words as meant for whoever answers, not for a reader of the record.
 _ORDER = re.compile(
-    r"""\b(?:ignore|disregard|forget|override|ignora|ignore|olvida|omite|haz\s+caso\s+omiso)\b.{0,40}
-        \b(?:instruction|previous|above|prior|rule|prompt|instrucci|anterior|previ|regla)
+    r"""\b(?:ignore|disregard|forget|override|ignora|olvida|omite|haz\s+caso\s+omiso|stop\s+following|deja\s+de\s+seguir)\b.{0,40}
+        \b(?:instruction|rule|prompt|guideline|instrucci|regla|(?:all|everything|todo|lo)\s+(?:of\s+the\s+)?(?:previous|above|prior|anterior))
+    | \b(?:forget|olvida)\s+(?:what\s+you|everything|lo\s+anterior|todo)
+    | \boverride\s*:
     | \b(?:reply|respond|answer|say|state|output|print|tell|responde|contesta|di|afirma|escribe)\b.{0,30}
         \b(?:every|all|any|always|only|that\s+the\s+patient|toda|cualquier|siempre|s[oó]lo|que\s+(?:el|la)\s+paciente)\b.{0,40}
-    | \b(?:system\s+prompt|language\s+model|AI\s+(?:model|assistant)|assistant\s*:|as\s+an\s+AI|modelo\s+de\s+lenguaje|asistente\s+(?:de\s+)?IA
-        |note\s+to\s+(?:the\s+)?(?:AI|model|assistant|system)|nota\s+para\s+(?:el|la)\s+(?:IA|modelo|asistente|sistema))\b
+    | \b(?:always|siempre)\s+(?:reply|answer|respond|say|responde|contesta)
+    | \b(?:system\s+prompt|(?:a|large|unrestricted)\s+language\s+model|language\s+model|AI\s+(?:model|assistant)|as\s+an\s+AI|unrestricted\s+model
+        |modelo\s+(?:de\s+lenguaje|sin\s+restricciones)|inteligencia\s+artificial|asistente\s+(?:de\s+)?IA)\b
+    | \b(?:note|message|nota|mensaje)\s+(?:to|for|para)\s+(?:the\s+|el\s+|la\s+)?(?:AI|IA|model|assistant|system|modelo|asistente|sistema)\b
+    | (?:^|[.;>\]*\#]\s*|["'{,]\s*)(?:system|assistant|sistema|asistente)["']?\s*(?::|-\s+(?:always|answer|reply|say|siempre|responde))
+    | \b(?:the|el)\s+(?:assistant|asistente)\s+(?:must|debe)\b
+    | \b(?:you\s+are\s+now\s+an?|eres\s+ahora\s+una?|pretend\s+(?:that\s+)?you|finge\s+(?:que\s+)?(?:ser|eres))\b
+    | \b(?:from\s+now\s+on\s+you\s+must|a\s+partir\s+de\s+ahora\s+debes|when\s+the\s+user\s+asks|cuando\s+el\s+usuario\s+pregunte)\b
+    | \b(?:your\s+next|each|every|tu\s+pr[oó]xima|cada)\s+(?:reply|answer|response|respuesta)\b
+    | \b(?:in|from)\s+(?:any|your|each|every|the)\s+(?:answer|reply|response)s?\b | \ben\s+(?:ninguna|tu|cada)\s+respuesta\b
+    | \b(?:reveal|print|show|display|repeat|revela|muestra|ense[ñn]a|repite)\b.{0,20}
+        \b(?:instructions?\s+you|your\s+instructions|prompt|records?\s+of\s+(?:all\s+)?(?:the\s+)?other|tus\s+instrucciones|historias?\s+de\s+(?:l[oa]s\s+)?(?:dem[aá]s|otr[oa]s))\b
+    | \b(?:new\s+(?:instructions?|task)|nuevas?\s+(?:instrucci[oó]n|instrucciones|tarea))\s*:
+    | \b(?:end\s+of\s+(?:the\s+)?(?:evidence|context|record)|fin\s+de\s+(?:la\s+evidencia|el\s+contexto|la\s+historia))\b
+    | \b(?:call\s+(?:the|another)\s+tool|llama\s+a\s+(?:la|otra)\s+herramienta)\b | \{\s*"(?:tool|function|tool_call)"\s*:
+    | <!--\s*(?:AI|IA|assistant|system)\b | \b(?:answer|respuesta)\s*:.{0,80}\b(?:evidence|evidencia)\s*:\s*\[\d
+    | \btranslate\s+everything\b
     | \[/?(?:system|inst|assistant|user)\]
     | <\|?(?:im_start|im_end|system|assistant|user)\|?>
     """,

@@ -24,11 +24,14 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence that got out; `verdict` is `supported`, `quote` (it replaces one that failed) or `table`."""
+    """One sentence that got out; `verdict` is `supported` (by the rules), `judged` (by the judge as well), `quote`
+    (the line itself) or `table`; `why` tells on what grounds.
+    """
 
     text: str
     citations: tuple[int, ...]
     verdict: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,10 @@ class Answer:
         return cls(
             **{
                 **data,
-                "sentences": tuple(Sentence(s["text"], tuple(s["citations"]), s["verdict"]) for s in data["sentences"]),
+                "sentences": tuple(
+                    Sentence(s["text"], tuple(s["citations"]), s["verdict"], s.get("why", ""))
+                    for s in data["sentences"]
+                ),
                 "citations": tuple(Citation(**c) for c in data["citations"]),
                 "nearest": tuple(Citation(**c) for c in data["nearest"]),
                 "dropped": tuple(data["dropped"]),

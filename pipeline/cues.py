@@ -11,23 +11,24 @@ Intent = Literal[
 ]  # fmt: skip
 
 _CUES: dict[Intent, str] = {
-    "interaction": r"interact\w* interacci\w+ interactu\w+ combin\w+ together coadminist\w+ juntos junto",
-    "status": r"still current(?:ly)? now taking takes? on active receiving using uses?"
+    "interaction": r"dangerous peligros[oa] interact\w* interacci\w+ interactu\w+ combin\w+ together coadminist\w+ juntos junto",
+    "status": r"still current(?:ly)? now being\s+(?:taken|given|used) status taking takes? on active receiving using uses?"
     r" sigue siguen toma tomaba tomar tomando running ongoing continu\w* actual\w* recibe activ[oa] usa",
     "stopped": r"stop(?:ped)? discontinued suspend\w+ withdrawn retirad\w+ off",
     "held": r"held hold paused pausa pausad\w+",
     "started": r"start(?:ed)? begun began inici\w+ empez\w+ comenz\w+",
     "dose": r"dos(?:e|es|age|is) dosificaci\w+ how\s+much cuanto cuanta strength",
     "allergy": r"allerg\w* alergi\w*",
-    "safety": r"ok okay allowed safe(?:ly)? can could may give given giving add adding prescrib\w+ avoid\w* contraindicat\w+"
+    "safety": r"reasons?\s+not\s+to\s+(?:give|use|start|prescribe) ok okay"
+    r" allowed safe(?:ly)? can could may give given giving add adding prescrib\w+ avoid\w* contraindicat\w+"
     r" puede\w* puedo dar darle anadir permitid\w+ segur[oa] contraindicad\w+ recetar",
     "medications": r"medication\w* medicine\w* meds drugs? medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
     "conditions": r"problem\w* diagnos\w+ condition\w* diagnostic\w+ problema\w* enfermedad\w* comorbid\w+",
-    "trend": r"trend over\s+time evoluci\w+ tendencia history\s+of\s+results changes? changed values valores",
+    "trend": r"trend over\s+time evoluci\w+ tendencia history\s+of\s+results changes? changed cambiado values valores",
     "highest": r"highest maximum max peak greatest mayor maxim[oa] alt[oa]",
     "lowest": r"lowest minimum min nadir smallest menor minim[oa] baj[oa]",
     "when": r"when since cuando desde date fecha diagnosed onset",
-    "why": r"why reason por\s+que motivo razon",
+    "why": r"why reason what\s+(?:made|caused) por\s+que motivo razon",
 }
 PATTERNS = {intent: re.compile(rf"\b(?:{'|'.join(cues.split(' '))})\b") for intent, cues in _CUES.items()}
 
@@ -36,13 +37,20 @@ MODAL = re.compile(
     r"\b(?:can|could|may|might|should|safe|ok|okay|allowed|contraindicated|puede|podria|puedo|podemos|debe|deberia|segur[oa])\b"
 )
 
+# Words that ask for nothing besides what the rest of the question asks for.
+FILLER = re.compile(
+    r"\b(?:most recent(?:ly)?|(?:ever )?recorded|on record|anything|something|algo|(?:on |el )?(?:the )?(?:day|dia)(?: (?:of|that|de|que))?)\b"
+)
+
 # A question for yes or no begins so …
 POLAR = re.compile(
     r"\W*(?:(?:the|el|la|este|esta|su)\s+(?:patient|paciente)\s+)?(?:is|are|was|were|does|do|did|has|have|still|on|taking|any"
     r"|can|sigue|toma|tomaba|tomo|esta|estan|tiene|tuvo|ha|hay|recibe|continua|es|se|usa|allergic\w*|alergic\w*)\b"
 )
 # … and has none of these.
-OPEN = re.compile(r"\b(?:what|which|why|when|how|who|que dosis|cual|cuando|cuanto|por que|desde cuando)\b")
+OPEN = re.compile(
+    r"\b(?:status|estado|what|which|why|when|how|who|que dosis|cual|cuando|cuanto|por que|desde cuando)\b"
+)
 
 # What holds for anybody, and what is about this patient.
 GENERAL = re.compile(

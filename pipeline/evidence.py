@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ragq.index.inert import without_orders
 from ragq.index.store import Cited
 from ragq.tools.result import Result
 
@@ -11,7 +12,7 @@ from ragq.tools.result import Result
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`text` is what the model reads and `quote` the verbatim source of it; they differ only where the pipeline
-    adds what a table knows (a drug's class). `origin` is the tool or retriever that brought it.
+    adds what a table knows (a drug's class) or cuts out an order to the model. `origin` is the tool or retriever that brought it.
     """
 
     text: str
@@ -29,12 +30,12 @@ class Evidence:
 def from_row(cited: Cited, shard: str, origin: str, text: str | None = None) -> Evidence:
     """Evidence made of one line of a table."""
     return Evidence(
-        text or cited.quote,
+        without_orders(text or cited.quote),
         cited.quote,
         cited.document,
         shard,
         origin,
-        " > ".join(cited.heading),
+        without_orders(" > ".join(cited.heading)),
         score=1.0,
         chunk=cited.chunk,
     )

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 
 from ragq.index.lexicon import Lexicon
 from ragq.index.spans import Span, SpanKind, protected
-from ragq.index.stopwords import ASKING_WORDS, FUNCTION_WORDS
+from ragq.index.stopwords import FUNCTION_WORDS
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.words import content, stem, stems
 
 MAX_CITATIONS = 3
-# Words an answer may add without the evidence holding them.
-_PLAIN = ASKING_WORDS | frozenset(
-    tokenize("evidence dose doses dosing dosis taking takes take line lines toma tomando registro consta")
-)
 # Share of a sentence's content words that its evidence must hold when both are in one language.
 MIN_OVERLAP = 0.5
 _MARK = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]")
@@ -41,15 +38,51 @@ _PAST = re.compile(
     r"|era|fue|tom[oó]|antes|hasta|previ[ao]\w*|anterior\w*|complet[oóa]\w*|cambi\w+)\b",
     re.IGNORECASE,
 )
+# Words that say a drug is taken now, or speak of the patient: what a status in the record can contradict.
+_TAKING = re.compile(
+    r"\b(?:tak(?:es|ing|e)|taken|is on|remains on|receiv\w+|current\w*|active|continu\w+|prescribed|now|she|he|her|his|patient"
+    r"|toma|tomando|sigue|recibe|activ[oa]|actual\w*|paciente|ella|[eé]l|su)\b",
+    re.IGNORECASE,
+)
+# Somebody else than the patient who is no relative.
+_OTHER_PERSON = re.compile(
+    r"\b(?:neighbour|neighbor|friend|colleague|flatmate|another (?:patient|resident|person|man|woman)|vecin[oa]|amig[oa]|otr[oa] paciente)\b",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(
+    r"\b(?:if|unless|in case|in the event|(?:for|after|of|with) any|should (?:she|he|there|you)|si|salvo que|en caso)\b",
+    re.IGNORECASE,
+)
+_PREFIXES = ("un", "non", "in", "im", "dis", "no")
+# Of this share of its words held by the cited lines on, a sentence is as good as quoted.
+QUOTED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`citations` are 1-based evidence numbers; `reason` is empty when the sentence is supported."""
+    """`citations` are 1-based evidence numbers; `reason` is empty when the sentence is supported.
+
+    `held` is the share (0 to 1) of the sentence's content words that the cited lines hold, None where sentence and
+    evidence are in two languages. `decided` says that the rules alone settle it: they found a fault, or the sentence
+    is all but a quote; what is left is for a judge.
+    """
 
     supported: bool
     citations: tuple[int, ...]
     reason: str = ""
+    held: float | None = None
+
+    @property
+    def decided(self) -> bool:
+        return not self.supported or (self.held is not None and self.held >= QUOTED)
+
+    def why(self) -> str:
+        """On what grounds it is let out, or why not."""
+        if self.reason:
+            return self.reason
+        if self.held is None:
+            return "its values and names stand in the cited lines, its words are in another language"
+        return f"its values and names and {self.held:.0%} of its words stand in the cited lines"
 
 
 class Gate:
@@ -64,23 +97,21 @@ class Gate:
         patient_name: str = "",
     ) -> None:
         """`inactive` maps each drug the record lists, but not as active, to its status there."""
-        self._known_names = set(tokenize(patient_name)) | FUNCTION_WORDS
+        self._known_names = stems(patient_name) | {stem(w) for w in FUNCTION_WORDS}
         self.evidence = evidence
         self._lexicon = lexicon
         self._inactive = inactive
         self._same_language = same_language
         # A page's headings say which drug its lines are about.
         self._spans = [protected(f"{e.section}: {e.text}", lexicon) for e in evidence]
-        self._words = [set(tokenize(f"{e.section} {e.text}")) for e in evidence]
+        self._words = [stems(f"{e.section} {e.text}") for e in evidence]
 
     def check(self, sentence: str, preferred: Sequence[int] = ()) -> Verdict:
         """Find evidence that supports `sentence`: its own marks first, then `preferred`, then any that fits best."""
         plain = strip_marks(sentence)
         spans = protected(plain, self._lexicon)
-        if reason := self._contradicts_record(plain, spans):
-            return Verdict(False, (), reason)
         own = [n for n in marks(sentence) if 1 <= n <= len(self.evidence)]
-        first_reason = ""
+        first = Verdict(False, tuple(own), "no evidence shares a word with it")
         for wanted in (
             own,
             [n for n in preferred if 1 <= n <= len(self.evidence)],
@@ -89,11 +120,12 @@ class Gate:
             chosen = self._cover(plain, spans, wanted)
             if not chosen:
                 continue
+            held = self._share_held(plain, chosen) if self._same_language else None
             reason = self._unsupported(plain, spans, chosen)
             if not reason:
-                return Verdict(True, tuple(chosen), "")
-            first_reason = first_reason or reason
-        return Verdict(False, tuple(own), first_reason or "no evidence shares a word with it")
+                return Verdict(True, tuple(chosen), "", held)
+            first = first if first.held is not None else Verdict(False, tuple(chosen), reason, held or 0.0)
+        return first
 
     def _cover(self, sentence: str, spans: Sequence[Span], among: Sequence[int]) -> list[int]:
         """Fewest lines (at most MAX_CITATIONS) that together hold the sentence's spans and words, greedily."""
@@ -119,22 +151,25 @@ class Gate:
 
     def _unsupported(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
         """The first reason why the cited lines do not carry the sentence, or nothing."""
-        for span in spans:
-            if span.kind == "direction":
-                continue
-            if not self._holds(span.kind, span.norm, cited):
-                return f"{span.kind} {sentence[span.start : span.end]!r} is not in the cited evidence"
-        for mention in self._lexicon.find(sentence):
-            if mention.kind == "condition" and not self._mentions(mention.name, cited):
-                return f"condition {sentence[mention.start : mention.end]!r} is not in the cited evidence"
+        if reason := self._contradicts_record(sentence, spans, cited) or self._missing(sentence, spans, cited):
+            return reason
         if (leave := _LEAVE.search(sentence)) and not any(_LEAVE.search(self.evidence[n - 1].text) for n in cited):
             return f"leave ({leave.group()!r}) is not given in the cited evidence"
         if name := self._strange_name(sentence, cited):
             return f"name {name!r} is not in the cited evidence"
-        for reason in (self._turned(sentence, spans, cited), self._loosened(sentence, spans, cited)):
-            if reason:
-                return reason
+        if reason := self._turned(sentence, spans, cited) or self._loosened(sentence, spans, cited):
+            return reason
         return self._too_few_words(sentence, spans, cited) if self._same_language else ""
+
+    def _missing(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
+        """The first protected span or condition of the sentence that no cited line holds."""
+        for span in spans:
+            if span.kind != "direction" and not self._holds(span.kind, span.norm, cited):
+                return f"{span.kind} {sentence[span.start : span.end]!r} is not in the cited evidence"
+        for mention in self._lexicon.find(sentence):
+            if mention.kind == "condition" and not self._mentions(mention.name, cited):
+                return f"condition {sentence[mention.start : mention.end]!r} is not in the cited evidence"
+        return ""
 
     def _too_few_words(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
         """Names alone support nothing: half of the words besides them must stand in the evidence too."""
@@ -143,10 +178,18 @@ class Gate:
             if span.kind in ("drug", "class", "lab", "number", "date", "frequency"):
                 plain[span.start : span.end] = " " * (span.end - span.start)
         words = content("".join(plain))
-        held = {w for w in words if any(w in self._words[n - 1] for n in cited)}
+        held = self._held_words(words, cited)
         if words and len(held) / len(words) < MIN_OVERLAP:
             return f"only {len(held)} of {len(words)} words besides its names are in the cited evidence"
         return ""
+
+    def _share_held(self, sentence: str, cited: Sequence[int]) -> float:
+        """Share of the sentence's content words that the cited lines hold; 1 when it has none."""
+        words = content(sentence)
+        return len(self._held_words(words, cited)) / len(words) if words else 1.0
+
+    def _held_words(self, words: set[str], cited: Sequence[int]) -> set[str]:
+        return {w for w in words if any(w in self._words[n - 1] for n in cited)}
 
     def _strange_name(self, sentence: str, cited: Sequence[int]) -> str:
         """A capitalised word inside the sentence that the cited evidence does not hold."""
@@ -155,7 +198,7 @@ class Gate:
         spans += [(m.start, m.end) for m in self._lexicon.find(sentence)]
         for match in re.finditer(r"(?<=[\w,;:)] )[A-ZÁÉÍÓÚÑ][^\W\d_]{2,}", sentence):
             inside = any(a <= match.start() < b for a, b in spans)
-            if not inside and not known & set(tokenize(match.group())):
+            if not inside and not known & stems(match.group()):
                 return match.group()
         return ""
 
@@ -168,16 +211,47 @@ class Gate:
         }
         if directions and there and not directions & there:
             return f"direction {directions.pop()} is the reverse of the cited evidence"
-        for drug in {s.norm for s in spans if s.kind in ("drug", "class")}:
-            holding = [
-                clause for n in cited for clause in clauses(self.evidence[n - 1].text) if self._has_drug(clause, drug)
-            ]
+        for name, is_drug in self._named(sentence, spans):
+            holding = [c for n in cited for c in clauses(self.evidence[n - 1].text) if self._names(c, name)]
             found = [{s.kind for s in protected(c, self._lexicon)} for c in holding]
-            if "negation" not in kinds and not _PAST.search(sentence) and found and all("negation" in f for f in found):
-                return f"the cited evidence speaks of {drug} only as negated, stopped or held"
+            past = is_drug and _PAST.search(sentence)
+            if "negation" not in kinds and not past and found and all("negation" in f for f in found):
+                return f"the cited evidence speaks of {name} only as negated, stopped or held"
             if "relative" not in kinds and found and all("relative" in f for f in found):
-                return f"the cited evidence speaks of {drug} only for a relative"
+                return f"the cited evidence speaks of {name} only for a relative"
+            if holding and not _OTHER_PERSON.search(sentence) and all(_OTHER_PERSON.search(c) for c in holding):
+                return f"the cited evidence speaks of {name} only for somebody else"
+        if word := self._negated_by_prefix(sentence, cited):
+            return f"the cited evidence says {word!r}"
+        if not _CONDITION.search(sentence) and all(self._only_if(sentence, n) for n in cited):
+            return "the cited evidence says so only under a condition"
         return ""
+
+    def _negated_by_prefix(self, sentence: str, cited: Sequence[int]) -> str:
+        """A word of the cited lines that turns one of the sentence's round, or the other way: `unprovoked`, `provoked`."""
+        there = {w for n in cited for w in self._words[n - 1]}
+        for word in content(sentence) - there:
+            turned = {p + word for p in _PREFIXES} | {word.removeprefix(p) for p in _PREFIXES if word.startswith(p)}
+            if found := turned & there:
+                said = " ".join(self.evidence[n - 1].text for n in cited)
+                return next((t for t in tokenize(said) if stem(t) in found), "")
+        return ""
+
+    def _named(self, sentence: str, spans: Sequence[Span]) -> set[tuple[str, bool]]:
+        """Drugs and classes (True) and conditions (False) that the sentence names."""
+        conditions = {(m.name, False) for m in self._lexicon.find(sentence) if m.kind == "condition"}
+        return {(s.norm, True) for s in spans if s.kind in ("drug", "class")} | conditions
+
+    def _only_if(self, sentence: str, n: int) -> bool:
+        """Whether the part of a line that is nearest to the sentence stands under an `if`, in it or right before it."""
+        words = content(sentence)
+        parts = [p.split(",") for p in clauses(self.evidence[n - 1].text)]
+        found = [(len(words & stems(part)), i, clause) for clause in parts for i, part in enumerate(clause)]
+        if not found:
+            return False
+        shared, i, clause = max(found, key=lambda x: x[0])
+        before = clause[i - 1].strip() if i else ""
+        return shared > 0 and bool(_CONDITION.search(clause[i]) or _CONDITION.match(before))
 
     def _loosened(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
         """Whether a dose or a verb stands with another drug than in the evidence, or a cause with another effect."""
@@ -226,10 +300,20 @@ class Gate:
         """Drugs directly followed by `word` in a line."""
         return {m.name for m in self._lexicon.find(line) if m.kind != "condition" and _next_word(line, m.end) == word}
 
-    def _contradicts_record(self, sentence: str, spans: Sequence[Span]) -> str:
-        told = any(s.kind == "negation" for s in spans) or bool(_PAST.search(sentence))
+    def _contradicts_record(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
+        """Whether it tells of a drug that the record lists as stopped as if it were taken.
+
+        What a line says of the drug itself ("metronidazole inhibits CYP2C9") can be repeated word for word.
+        """
+        if any(s.kind == "negation" for s in spans) or _PAST.search(sentence):
+            return ""
+        if not _TAKING.search(sentence) and self._share_held(sentence, cited) >= QUOTED - 0.1:
+            return ""
+        shared = all(self.evidence[n - 1].shard.startswith("shared:") for n in cited)
+        if shared and not _TAKING.search(sentence):
+            return ""
         for drug in {s.norm for s in spans if s.kind == "drug"}:
-            if drug in self._inactive and not told:
+            if drug in self._inactive:
                 return f"{drug} is {self._inactive[drug]} in the record, the sentence does not say so"
         return ""
 
@@ -256,10 +340,14 @@ class Gate:
                 return span.kind == kind and span.norm == norm
 
     def _mentions(self, condition: str, cited: Sequence[int]) -> bool:
-        return any(m.name == condition for n in cited for m in self._lexicon.find(self.evidence[n - 1].text))
+        return any(
+            m.name == condition
+            for n in cited
+            for m in self._lexicon.find(f"{self.evidence[n - 1].section}: {self.evidence[n - 1].text}")
+        )
 
-    def _has_drug(self, clause: str, drug: str) -> bool:
-        return any(m.name == drug for m in self._lexicon.find(clause))
+    def _names(self, clause: str, name: str) -> bool:
+        return any(m.name == name for m in self._lexicon.find(clause))
 
 
 def _same_number(wanted: str, found: str) -> bool:
@@ -279,11 +367,6 @@ def marks(text: str) -> list[int]:
 def strip_marks(text: str) -> str:
     """The text without `[n]`."""
     return re.sub(r"\s+([.,;])", r"\1", re.sub(r"\s{2,}", " ", _MARK.sub(" ", text))).strip()
-
-
-def content(text: str) -> set[str]:
-    """Tokens that carry meaning."""
-    return {t for t in tokenize(text) if t not in _PLAIN and len(t) > 1}
 
 
 def _next_word(text: str, at: int) -> str:

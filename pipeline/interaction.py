@@ -45,7 +45,11 @@ def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
     taken = [m for d in (pair.first, pair.second) for m in tables.record.of(d) if m.is_active]
     lines = [medication_evidence(m, tables) for m in taken]
     told = f"Interaction of {pair.first} with {pair.second} ({listed.severity}): {listed.effect.strip()} Management: {listed.management.strip()}"
-    return Statement(text, (from_row(pair.cited, tables.shared_shard, "interactions", told), *lines))
+    # A line that speaks of the class ("NSAIDs can …") supports the drug only together with the one that says it is of it.
+    named = {m.name for e in (pair.cited, *(m.cited for m in taken)) for m in tables.lexicon.find(e.quote)}
+    classes = [tables.library.class_line(d) for d in (pair.first, pair.second) if d not in named]
+    own = from_row(pair.cited, tables.shared_shard, "interactions", told)
+    return Statement(text, (own, *lines, *(c for c in classes if c is not None)))
 
 
 def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer:

@@ -19,7 +19,8 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
     record = tables.record
     names = question.named("drug", "unknown-drug", "class")
     if question.is_general():
-        return list(dict.fromkeys(medication_evidence(m, tables) for n in names for m in record.of(n) if m.is_active))
+        # What holds for anybody stands in the shared pages; that the patient takes the drug is in the summary.
+        return []
     if "dose" in question.intents and not names:
         return [medication_evidence(m, tables) for m in record.active()]
     found = [medication_evidence(m, tables) for n in names for m in record.of(n)]

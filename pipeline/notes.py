@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from ragq.compress.extractive import sentences
+from ragq.index.inert import without_orders
 from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
@@ -35,6 +37,24 @@ class Notes:
                     found[mention.name].append(evidence)
         return {name: sorted(rows, key=lambda e: e.date or "", reverse=True) for name, rows in found.items()}
 
+    def with_next(self, evidence: Evidence, n: int) -> Evidence:
+        """The line with the next `n` sentences of its passage, word for word; a line of no note stays as it is."""
+        chunk = next((c for shard in self._shards for c in shard.chunks() if c.id == evidence.chunk), None)
+        at = chunk.text.find(evidence.quote) if chunk else -1
+        if chunk is None or at < 0:
+            return evidence
+        end = at + len(evidence.quote)
+        for start, stop in [s for s in sentences(chunk.text) if s[0] >= end][:n]:
+            if chunk.text[end:start].strip():  # an order was cut out between them
+                break
+            end = stop
+        text = chunk.text[at:end].strip()
+        return replace(evidence, text=text, quote=text)
+
+    def latest(self) -> str:
+        """Day (ISO 8601) of the latest dated document, "" when none is dated."""
+        return max((chunk.date or "" for shard in self._shards for chunk in shard.chunks()), default="")
+
     def matching(self, pattern: re.Pattern[str]) -> list[Evidence]:
         """Sentences in which a pattern is found, latest document first."""
         found = [e for e in self._sentences if pattern.search(e.text)]
@@ -57,7 +77,7 @@ class Notes:
                 chunk.document,
                 chunk.shard,
                 "notes",
-                " > ".join(chunk.heading),
+                without_orders(" > ".join(chunk.heading)),
                 chunk.page,
                 1.0,
                 chunk.id,

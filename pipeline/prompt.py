@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ragq.pipeline.evidence import Evidence
 
 # Part of every cache key: change it whenever the wording below changes.
-VERSION = "2"
-# Room for the list of bearing lines at the head of the answer.
-LEAD_TOKENS = 32
+VERSION = "3"
+# Room for the lines quoted at the head of the answer.
+LEAD_TOKENS = 192
 
 SYSTEM = (
     "You are a clinical assistant. Answer the clinician's question in one or two short sentences, in your own words, "
@@ -28,7 +28,8 @@ SYSTEM = (
 @dataclass(frozen=True, slots=True)
 class Wording:
     """The parts of the prompt that follow the question's language. A small model that has to name the bearing
-    evidence first (`lead`) answers from it; `answer` then keeps it from copying the lines.
+    evidence first (`lead`) answers from it; the lines it names are quoted for it, and `answer` then keeps it from
+    copying more.
     """
 
     question: str
@@ -40,13 +41,13 @@ class Wording:
 WORDING: dict[Language, Wording] = {
     "en": Wording(
         "Question",
-        "Write the numbers of the evidence lines that bear on the question, then the answer in one or two short sentences.",
+        "Copy the evidence lines that answer the question, then answer it in one or two short sentences.",
         "Evidence: [",
         "Answer:",
     ),
     "es": Wording(
         "Pregunta",
-        "Escribe los números de las líneas de evidencia que importan y luego la respuesta en español, en una o dos frases cortas.",
+        "Copia las líneas de evidencia que responden a la pregunta y luego respóndela en español, en una o dos frases cortas.",
         "Evidencia: [",
         "Respuesta en español:",
     ),
@@ -83,6 +84,11 @@ class Prompt:
         return [t for block in self.blocks for t in block.tokens]
 
     @property
+    def asked(self) -> int:
+        """Tokens up to the end of the question, before the task: what a judge's question shares with the answer."""
+        return sum(len(b.tokens) for b in self.blocks if b.name != "task")
+
+    @property
     def boundaries(self) -> list[int]:
         """Where each stable block ends, in tokens from the start."""
         return list(accumulate(len(b.tokens) for b in self.blocks if b.stable))
@@ -95,12 +101,12 @@ def build(
     before, between, after = engine.chat_frame()
     text = engine.tokenize
     words = WORDING[language]
-    asked = f"\n{words.question}: {question}\n{words.task}"
     blocks = [
         Block("system", tuple(before + text(SYSTEM) + between), stable=True),
         Block("summary", tuple(text(summary)), stable=True),
         Block("evidence", tuple(text(evidence_text(evidence))), stable=False),
-        Block("question", tuple(text(asked) + after + text(words.lead)), stable=False),
+        Block("question", tuple(text(f"\n{words.question}: {question}\n")), stable=False),
+        Block("task", tuple(text(words.task) + after + text(words.lead)), stable=False),
     ]
     prompt = Prompt(tuple(b for b in blocks if b.tokens))
     if len(prompt.tokens) + LEAD_TOKENS + max_tokens > engine.n_ctx:
@@ -120,6 +126,12 @@ def evidence_text(evidence: Sequence[Evidence]) -> str:
     """Numbered lines, one per piece of evidence, with where it comes from."""
     lines = [f"[{i}] {_where(e)}{' '.join(e.text.split())}" for i, e in enumerate(evidence, start=1)]
     return "Evidence lines:\n" + "\n".join(lines) + "\n"
+
+
+def quoted(evidence: Sequence[Evidence], numbers: Sequence[int], language: Language) -> str:
+    """What follows `lead`: the numbered lines word for word, then the word that asks for the answer."""
+    lines = [f"{n}] {' '.join(evidence[n - 1].text.split())}" for n in numbers]
+    return "\n[".join(lines) + "\n" + WORDING[language].answer
 
 
 def _where(evidence: Evidence) -> str:

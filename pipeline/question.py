@@ -9,7 +9,7 @@ from ragq.index.lexicon import Lexicon, Mention
 from ragq.index.spans import MONTHS
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
-from ragq.pipeline.cues import GENERAL, MODAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
+from ragq.pipeline.cues import FILLER, GENERAL, MODAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
 from ragq.pipeline.language import Language, language_of
 
 
@@ -66,6 +66,8 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
     if "safety" in intents and MODAL.search(folded):
         # `can he take …`, `may I start …`: what is asked is whether, not what is taken or when it began.
         intents -= {"status", "started", "dose", "when"}
+    if _AGAINST.search(folded):
+        intents -= {"why"}
     asks = bool(POLAR.match(folded)) or bool(intents & {"status", "stopped", "held"})
     treated = {m.start for m in mentions if m.kind in ("drug", "unknown-drug", "class")}
     told_apart = intents & {"dose", "when", "why", "started", "stopped", "held", "medications", "allergy"}
@@ -79,6 +81,7 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
     )
 
 
+_AGAINST = re.compile(r"\breasons?\s+not\s+to\b")
 _RISK = re.compile(r"\b(?:increase|raise|affect|aument|interfer)\w*\b.*\b(?:with|con)\b")
 _RISK_WORDS = re.compile(r"\b(?:(?:increase|raise|affect|aument|interfer)\w*|risk|riesgo|drugs?|farmacos?)\b")
 _LEVEL = re.compile(r"(?:'s)?\s+(?:[\w-]+\s+)?(?:levels?|concentrations?|activity)\b", re.IGNORECASE)
@@ -102,6 +105,7 @@ def _residual(text: str, mentions: tuple[Mention, ...], patient_name: str) -> tu
         rest[mention.start : mention.end] = " " * (mention.end - mention.start)
     left = fold("".join(rest))
     left = _RISK_WORDS.sub(" ", left) if _RISK.search(fold(text)) else left
+    left = FILLER.sub(" ", left)
     for pattern in PATTERNS.values():
         left = pattern.sub(" ", left)
     known = ASKING_WORDS | set(tokenize(patient_name))

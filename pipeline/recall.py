@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragq.compress.extractive import Bonus, Excerpt, compress
 from ragq.index.duplicates import distinct
 from ragq.index.expand import with_rest
 from ragq.index.hit import Hit
-from ragq.index.inert import order_spans
+from ragq.index.inert import order_spans, without_orders
 from ragq.index.rerank import rerank
 from ragq.index.retrieve import idfs_of, make_query, retrieve
 from ragq.index.spans import protected
@@ -56,12 +57,15 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
             "why": f"no sentence among the {settings.top_k} best within {settings.context_tokens} tokens",
             "orders_ignored": [h.chunk.id for h in hits if order_spans(h.chunk.text)],
         }
-    return [_evidence(e) for e in excerpts]
+    return [row for e in excerpts for row in _rows(_evidence(e))]
 
 
 # What a sentence gains by standing in the patient's own record (in a shared page, for a general question), by naming
 # what the question names, itself or in its headings, and by its date.
 OWN, NAMED, HEADED, DATED = 0.7, 1.5, 0.7, 1.0
+# Titles of visits name much and state nothing.
+VISIT = -1.5
+_VISITS = re.compile(r"\b(?:visit|appointment|seen|saw|clinic|call|consult|visita|cita|consulta)\w*", re.IGNORECASE)
 # A note's dateline is in front of its lines anyway, and its date must not be taken for that of an event.
 METADATA = -20.0
 _METADATA = re.compile(r"(?:date|fecha)\s*:", re.IGNORECASE)
@@ -92,7 +96,8 @@ def _clinical_bonus(question: Question, tables: Tables, outdated: frozenset[str]
         dated = any((hit.chunk.date or "").startswith(d) or d in text for d in dates)
         if _METADATA.match(text) or text in outdated or of_another_drug(hit):
             return METADATA
-        return OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated
+        visit = VISIT * (hit.chunk.heading[-1:] == ("Encounters",) and not _VISITS.search(question.text))
+        return visit + OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated
 
     return bonus
 
@@ -114,6 +119,13 @@ def _show(hits: Sequence[Hit]) -> list[dict[str, object]]:
     ]
 
 
+def _rows(evidence: Evidence) -> list[Evidence]:
+    """Rows of a structured record one by one: neighbours in a table have nothing to do with each other."""
+    if not evidence.document.endswith((".json", ".xml", ".hl7", ".csv")):
+        return [evidence]
+    return [replace(evidence, text=line, quote=line) for line in evidence.text.splitlines() if line.strip()]
+
+
 def _evidence(excerpt: Excerpt) -> Evidence:
     chunk = excerpt.hit.chunk
     return Evidence(
@@ -122,7 +134,7 @@ def _evidence(excerpt: Excerpt) -> Evidence:
         document=chunk.document,
         shard=chunk.shard,
         origin="retrieve",
-        section=" > ".join(chunk.heading),
+        section=without_orders(" > ".join(chunk.heading)),
         page=chunk.page,
         score=excerpt.hit.score,
         chunk=chunk.id,

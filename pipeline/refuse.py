@@ -5,21 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ragq.index.tokenizer import tokenize
 from ragq.pipeline.course import has_value
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.ground import content
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables
+from ragq.pipeline.words import content, stem, stems
 
 # Share of the question's content words that the evidence must hold together.
 MIN_COVERAGE = 0.34
-# A sentence of the model that says it found nothing; never shown, taken as its word.
-FOUND_NOTHING = re.compile(
-    r"\b(?:(?:not|n't|never)\s+(?:\w+\s+)?(?:mention|specif|provid|contain|state|include|list|record|document|indicat)\w*"
-    r"|no\s+(?:information|mention|record|evidence|data)|unknown|no\s+(?:se\s+)?(?:menciona|especifica|indica|consta|hay\s+informaci)\w*)",
-    re.IGNORECASE,
-)
-
 _REFUSAL = {"en": "The record does not say.", "es": "La historia no lo dice."}
 _ABSENT = {
     "en": "The record does not say: it does not mention {names}.",
@@ -62,13 +56,24 @@ def _has_result(lab: str, tables: Tables) -> bool:
     )
 
 
-def nothing_supports(question: Question, evidence: Sequence[Evidence]) -> str | None:
+def nothing_supports(question: Question, evidence: Sequence[Evidence], tables: Tables) -> str | None:
     """A reason when the evidence holds too few of the question's own words, else None."""
-    words = content(question.text)
+    words = {stem(t): t for t in reversed(tokenize(question.text)) if stem(t) in content(question.text)}
     if not evidence:
         return "no document was found"
-    held = {w for w in words for e in evidence if w in content(e.text)}
-    named = {m.name for m in question.mentions}
-    if words and not named and len(held) / len(words) < MIN_COVERAGE:
-        return f"the evidence holds only {len(held)} of {len(words)} words of the question"
+    there = {w for e in evidence for w in stems(f"{e.section} {e.text}")}
+    missing = [t for w, t in words.items() if not {w, *(stem(x) for x in tables.lexicon.synonyms(t))} & there]
+    if words and not question.mentions and 1 - len(missing) / len(words) < MIN_COVERAGE:
+        return f"the documents say nothing of {_listed(_as_written(question.text, missing))}"
     return None
+
+
+def _as_written(text: str, tokens: Sequence[str]) -> list[str]:
+    """The words of a text, as they stand there, that give the tokens."""
+    words = re.findall(r"[\w'’/.-]*\w", text)
+    return [next((w for w in words if token in tokenize(w)), token) for token in reversed(tokens)]
+
+
+def _listed(words: Sequence[str]) -> str:
+    quoted = [f"'{w}'" for w in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

@@ -121,6 +121,8 @@ def cache_key(
             s.seed,
             s.tool_calls,
             s.kv_type,
+            s.judge,
+            s.mode,
         ],
         "adapters": [[name, _adapter_state(name, s.models_dir)] for name in s.adapter],
         "filter": [wanted.since, sorted(wanted.types)],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ragq.index.lexicon import Lexicon
 from ragq.index.spans import protected
@@ -15,9 +16,20 @@ from ragq.index.store import Cited
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.compute import computed
 from ragq.pipeline.course import labs, labs_in_time
+from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.interaction import interaction, safety
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, told
+from ragq.pipeline.tables import (
+    Statement,
+    TableAnswer,
+    Tables,
+    as_asked,
+    as_sentence,
+    medication_evidence,
+    row,
+    say,
+    told,
+)
 from ragq.pipeline.then import taken_then
 from ragq.tools.allergies import is_about
 from ragq.tools.record import Medication
@@ -132,9 +144,10 @@ def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableA
         return TableAnswer("table:allergies", tuple(statements))
     if not rows:
         return None
-    # A name that the notes mention (a relative's allergy, say) has to be read, see `Tables.notes`.
-    if any(tables.notes.naming(name) for name in names):
-        return None
+    # What the notes say of it may be a relative's allergy, or one that nobody has entered.
+    if said := [e for name in names for e in tables.notes.naming(name)]:
+        said = [e for e in said if _ALLERGY.search(e.text)][:2] or said[:1]
+        return _only_in_notes(question, "not_an_allergy", as_asked(question, names), said, "table:allergies")
     text = say(question, "no_allergy", name=", ".join(names))
     known = " ".join(told(c, question) for c in rows)
     return TableAnswer(
@@ -143,6 +156,13 @@ def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableA
 
 
 _ALLERGY = re.compile(r"\b(?:allerg|al[eé]rgi|anaphyla|anafil)\w*", re.IGNORECASE)
+
+
+def _only_in_notes(question: Question, key: str, name: str, rows: Sequence[Evidence], route: str) -> TableAnswer:
+    """Something that no list of the record holds, with what the notes say of it."""
+    said = " ".join(as_sentence(e.text) for e in rows)
+    text = say(question, key, name=name, said=said)
+    return TableAnswer(route, (Statement(text[:1].upper() + text[1:], tuple(rows)),))
 
 
 def _allergies_in_notes(tables: Tables) -> TableAnswer | None:
@@ -220,12 +240,10 @@ def _not_listed(question: Question, tables: Tables, name: str) -> Statement | No
     rows = tables.notes.naming(name)[:2]
     if rows:
         said = " ".join(as_sentence(e.text) for e in rows)
-        text = say(question, "not_a_medication", name=name, said=said)
-        text = (
-            say(question, "no", line=text)
-            if question.polar and question.language == "en"
-            else text[:1].upper() + text[1:]
-        )
+        text = say(question, "not_a_medication", name=as_asked(question, [name]), said=said)
+        text = text[:1].upper() + text[1:]
+        if question.polar and question.language == "en":
+            text = say(question, "no", line=text)
         return Statement(text, tuple(rows))
     if question.polar and "status" in question.intents:
         return Statement(
@@ -236,6 +254,16 @@ def _not_listed(question: Question, tables: Tables, name: str) -> Statement | No
 
 def _conditions(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
     rows = [c for c in tables.record.conditions if any(m.name in names for m in tables.lexicon.find(c.row.name))]
-    if not rows or question.polar:
-        return None
-    return _lines(question, "table:conditions", rows, tables)
+    said = [e for name in names for e in tables.notes.naming(name)][:2]
+    if not rows:
+        # The list is no proof of absence, so no plain "no": the notes tell whose it was.
+        if not question.polar or not said or not tables.record.conditions:
+            return None
+        return _only_in_notes(question, "not_a_problem", as_asked(question, names), said, "table:conditions")
+    answer = _lines(question, "table:conditions", rows, tables)
+    if question.polar and rows[0].row.status == "active" and not question.intents - {"status", "conditions"}:
+        first = answer.statements[0]
+        return replace(
+            answer, statements=(replace(first, text=say(question, "yes", line=first.text)), *answer.statements[1:])
+        )
+    return None if question.polar else answer

@@ -45,18 +45,10 @@ class Sentences:
         return out
 
 
-_YES_OR_NO = re.compile(r"^(?:yes|no|s[ií])\b[\s,.:;–-]*", re.IGNORECASE)
+_YES_OR_NO = re.compile(r"^(?:(?:yes|no|s[ií])\b\s*(?:[,.:;–-]+\s*|$))+", re.IGNORECASE)
 
 
 def without_yes_or_no(sentence: str) -> str:
     """The sentence less a leading yes or no, which no line of evidence can support; "" when that was all."""
     rest = _YES_OR_NO.sub("", sentence, count=1)
-    starts = _YES_OR_NO.match(sentence)
-    if not starts or not re.search(r"[,.:;]", starts.group()):
-        return sentence
-    return rest[:1].upper() + rest[1:]
-
-
-def bearing_numbers(head: str) -> list[int]:
-    """Evidence numbers in the line the model begins with, such as `2], [3] and [4]`."""
-    return list(dict.fromkeys(int(n) for n in re.findall(r"\d{1,3}", head.split("\n")[0])))
+    return rest[:1].upper() + rest[1:] if rest != sentence else sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragq.index.inert import without_orders
 from ragq.pipeline.tables import Tables
 
 
@@ -25,4 +26,4 @@ def summarise(tables: Tables) -> str:
     problems = [c.row.name for c in record.conditions if c.row.status == "active"]
     if problems:
         lines.append(f"- problems: {'; '.join(problems)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(kept for line in lines if (kept := without_orders(line))) + "\n"

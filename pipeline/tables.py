@@ -10,6 +10,7 @@ from ragq.index.inert import without_orders
 from ragq.index.lexicon import Lexicon
 from ragq.index.store import Cited
 from ragq.pipeline.evidence import Evidence, from_row
+from ragq.pipeline.library import Library
 from ragq.pipeline.notes import Notes
 from ragq.pipeline.question import Question
 from ragq.tools.record import Medication, Record
@@ -51,6 +52,7 @@ class Tables:
     patient_shard: str
     shared_shard: str
     notes: Notes
+    library: Library
 
 
 _WORDS = {
@@ -66,6 +68,8 @@ _WORDS = {
         "pair": "{first} and {second} ({severity}): {effect} Management: {management}",
         "not_taken": "No. The medication list does not hold {name}.",
         "not_a_medication": "{name} is not in the medication list; the notes say: {said}",
+        "not_an_allergy": "{name} is not in the allergy list; the notes say: {said}",
+        "not_a_problem": "{name} is not in the problem list; the notes say: {said}",
         "no_lab": "The record holds no {name} result.",
         "none": "none",
         "rose": "{name} rose from {first} on {start} to {last} on {end} (lowest {low}, highest {high}).",
@@ -86,6 +90,8 @@ _WORDS = {
         "pair": "{first} y {second} ({severity}): {effect} Management: {management}",
         "not_taken": "No. {name} no consta en la lista de medicación.",
         "not_a_medication": "No: {name} no está en la lista de medicación; las notas dicen: {said}",
+        "not_an_allergy": "No: {name} no está en la lista de alergias; las notas dicen: {said}",
+        "not_a_problem": "{name} no está en la lista de problemas; las notas dicen: {said}",
         "no_lab": "En la historia no consta ningún resultado de {name}.",
         "none": "ninguno",
         "rose": "{name} subió de {first} el {start} a {last} el {end} (mínimo {low}, máximo {high}).",
@@ -95,6 +101,12 @@ _WORDS = {
         "others_in_notes": "Además de esta lista, las notas nombran {names}; si se toma hay que leerlo allí.",
     },
 }
+
+
+def as_asked(question: Question, names: Sequence[str]) -> str:
+    """Names in the question's own words."""
+    words = {m.name: question.text[m.start : m.end] for m in reversed(question.mentions)}
+    return ", ".join(words.get(n, n) for n in names)
 
 
 def say(question: Question, key: str, **values: str) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ragq.errors import UsageError
 from ragq.pipeline import prompt as prompts
-from ragq.pipeline.ask import _tables, prepare_prefix
+from ragq.pipeline.ask import tables_of
+from ragq.pipeline.reading import prepare_prefix
 from ragq.pipeline.summary import summarise
 from ragq.pipeline.trace import Trace
 
@@ -36,7 +37,7 @@ def warm(rag: Ragq, patient: str) -> Warmed:
     trace = Trace()
     shards = rag.open_shards(patient)
     try:
-        summary = summarise(_tables(shards, rag.lexicon(shards)))
+        summary = summarise(tables_of(shards, rag.lexicon(shards)))
     finally:
         for shard in shards:
             shard.close()

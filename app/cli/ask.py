@@ -67,6 +67,11 @@ def ask(
     adapter: list[str] | None = typer.Option(
         None, metavar="NAME[:SCALE]", help="LoRA adapter over the generator; may be given more than once."
     ),
+    judge: str | None = typer.Option(
+        None, metavar="NAME", help="Who judges what rules cannot: rules, model, or a folder with an NLI cross-encoder."
+    ),
+    strict: bool = typer.Option(False, "--strict", help="Quote the lines, word nothing, refuse sooner."),
+    lenient: bool = typer.Option(False, "--lenient", help="Refuse less; every value must still stand in its line."),
     refresh: bool = typer.Option(False, "--refresh", help="Answer anew, and keep that answer instead of a stored one."),
     no_cache: bool = typer.Option(False, "--no-cache", help="Neither read nor write stored answers and KV states."),
     daemon: str | None = typer.Option(
@@ -97,6 +102,8 @@ def ask(
         "speculate": speculate,
         "shared": tuple(shared) if shared else None,
         "adapter": tuple(adapter) if adapter else None,
+        "judge": judge,
+        "mode": "strict" if strict else "lenient" if lenient else None,
     }
     question = sys.stdin.read() if question == "-" else question
     shown = not as_json and not no_stream

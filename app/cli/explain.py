@@ -11,7 +11,7 @@ from ragq.cli.terminal import printable
 if TYPE_CHECKING:
     from ragq.pipeline.answer import Answer, Stage
 
-_OWN_LINES = ("top", "expansions", "left_out", "why", "decision", "route", "text", "kept")
+_OWN_LINES = ("top", "expansions", "left_out", "why", "decision", "route", "text", "kept", "evidence")
 
 
 def explain_lines(answer: Answer) -> Iterator[str]:
@@ -22,7 +22,8 @@ def explain_lines(answer: Answer) -> Iterator[str]:
         yield printable(f"dropped: {dropped['text']!r} because {dropped['reason']}")
     for sentence in answer.sentences:
         numbers = "".join(f"[{n}]" for n in sentence.citations) or "no evidence"
-        yield printable(f"let out: {sentence.text!r} ({sentence.verdict}, {numbers})")
+        why = f": {sentence.why}" if sentence.why else ""
+        yield printable(f"let out: {sentence.text!r} ({sentence.verdict}, {numbers}{why})")
     if answer.refusal:
         yield printable(f"refused: {answer.refusal}")
 
@@ -46,6 +47,8 @@ def _stage(stage: Stage) -> Iterator[str]:
     if detail.get("left_out"):
         why = f" ({detail['why']})" if detail.get("why") else ""
         yield f"    left out{why}: {', '.join(map(str, detail['left_out']))}"
+    for number, line in enumerate(detail.get("evidence", ()), start=1):
+        yield f"    [{number}] {' '.join(line.split())}"
     if detail.get("text"):
         yield f"    the model wrote: {detail['text']!r}"
 

@@ -42,7 +42,7 @@ def test_a_table_answers_word_for_word(rag, question, patient, expected):
         ("allergic to penicillin?", "No. Allergy to Penicillin: refuted"),
         ("¿Toma warfarina?", "No. Warfarin 3 mg oral tablet: suspendido el 2024-03-12"),
         ("Is she on rosuvastatin?", "No. The medication list does not hold rosuvastatin"),
-        ("Is she on rivaroxaban?", "No. rivaroxaban is not in the medication list; the notes say:"),
+        ("Is she on rivaroxaban?", "No. Rivaroxaban is not in the medication list; the notes say:"),
         ("which anticoagulant does she take now?", "Apixaban 5 mg oral tablet: active"),
     ],
 )

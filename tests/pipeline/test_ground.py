@@ -129,3 +129,56 @@ def test_leave_is_not_the_models_to_give(sentence):
     verdict = GATE.check(sentence)
     assert not verdict.supported
     assert "leave" in verdict.reason
+
+
+PLACES = Gate(
+    [
+        Evidence("She minds her neighbour, who has dementia, and finds it tiring.", "", "d", "patient:1", "test"),
+        Evidence("Unprovoked embolism on the right side.", "", "d", "patient:1", "test"),
+        Evidence("Hold metformin if eGFR is below 30 mL/min.", "", "d", "shared:default", "test"),
+        Evidence("Aim for urate below 360 micromol/L.", "", "d", "shared:default", "test", section="Gout > Prevention"),
+        Evidence("Warfarin inhibits the vitamin K cycle.", "", "d", "shared:default", "test"),
+    ],
+    LEXICON,
+    {"warfarin": "stopped"},
+)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "reason"),
+    [
+        ("She has dementia and finds it tiring.", "somebody else"),
+        ("The embolism on the right side was provoked.", "unprovoked"),
+        ("Hold metformin.", "condition"),
+        ("She takes warfarin, which inhibits the vitamin K cycle.", "warfarin is stopped"),
+    ],
+)
+def test_who_whether_and_when_are_not_lost(sentence, reason):
+    verdict = PLACES.check(sentence)
+    assert not verdict.supported
+    assert reason in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Metformin should be held if eGFR is below 30 mL/min.",
+        "In gout, aim for urate below 360 micromol/L.",
+        "Warfarin inhibits the vitamin K cycle.",
+    ],
+)
+def test_other_forms_headings_and_what_a_page_says_are_support(sentence):
+    verdict = PLACES.check(sentence)
+    assert verdict.supported, verdict.reason
+
+
+def test_a_sentence_that_is_all_but_a_quote_needs_no_judge():
+    assert GATE.check("Apixaban 5 mg twice daily is active since 2024-03-15.").decided
+    loose = GATE.check("Amiodarone gently raises apixaban levels, so the worrying risk of bleeding rises.")
+    assert loose.supported
+    assert not loose.decided
+    assert 0.5 <= loose.held < 0.9
+
+
+def test_a_refused_sentence_is_decided():
+    assert GATE.check("The patient takes rivaroxaban.").decided

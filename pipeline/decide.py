@@ -1,0 +1,73 @@
+"""Decide: from what is known of the evidence to answer or refuse, from a sentence's signals to let it out or not.
+
+Both are logistic regressions with a threshold of their own; the numbers are in `decide.toml`, fitted by
+`ragq.eval.grounded_fit`. A judge without an opinion is replaced by the fit that does without it.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from ragq.index.lexicon import Lexicon
+from ragq.index.tokenizer import tokenize
+from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.words import content, stem, stems
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Mapping[str, Any]:
+    """The fitted numbers."""
+    return tomllib.loads(files("ragq.pipeline").joinpath("decide.toml").read_text(encoding="utf-8"))
+
+
+def coverage(question: str, evidence: Sequence[Evidence], lexicon: Lexicon) -> tuple[float, float]:
+    """Shares (0 to 1) of the question's content words that the lines hold together, and that the best line holds.
+
+    A word counts as held by one of its synonyms; headings count for every line.
+    """
+    wanted = content(question)
+    words = {
+        stem(t): {stem(t), *(stem(x) for x in lexicon.synonyms(t))} for t in tokenize(question) if stem(t) in wanted
+    }
+    lines = [stems(f"{e.section} {e.text}") for e in evidence]
+    if not words or not lines:
+        return (1.0, 1.0) if lines else (0.0, 0.0)
+    held = [sum(bool(forms & line) for forms in words.values()) / len(words) for line in lines]
+    together = set().union(*lines)
+    return sum(bool(forms & together) for forms in words.values()) / len(words), max(held)
+
+
+def answerable(covered: tuple[float, float] | None, judged: float | None) -> float:
+    """Probability that the evidence answers the question; `covered` is None where the two are in different languages."""
+    if covered is None:
+        return 1.0 if judged is None else _probability("answerable", {}, judged, "_foreign")
+    return _probability("answerable", {"together": covered[0], "best": covered[1]}, judged)
+
+
+def supported(held: float | None, judged: float | None) -> float | None:
+    """Probability that the evidence supports a sentence of which it holds a share of the words; None without signals.
+
+    `held` is None where the two are in different languages: then the judge alone is asked.
+    """
+    if held is None and judged is None:
+        return None
+    return _probability(
+        "supported", {} if held is None else {"held": held}, judged, "" if held is not None else "_foreign"
+    )
+
+
+def _probability(name: str, known: Mapping[str, float], judged: float | None, kind: str = "") -> float:
+    table = shipped()[name]["rules" if judged is None else f"judge{kind}"]
+    values = dict(known) if judged is None else {**known, "judge": judged}
+    total = float(table["bias"]) + sum(float(table[k]) * v for k, v in values.items())
+    return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
+
+
+def threshold(name: str, mode: str, judged: bool) -> float:
+    """The least probability at which mode `normal`, `strict` or `lenient` answers (or lets a sentence out)."""
+    return float(shipped()[name]["judge" if judged else "rules"]["threshold"][mode])

@@ -1,0 +1,211 @@
+"""Reading: what the model does with the evidence: whether it answers, which lines do, and in what words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragq.cache.prefix import Prepared, prepare
+from ragq.engine.generation import Generation
+from ragq.engine.sampling import Sampling
+from ragq.pipeline import prompt as prompts
+from ragq.pipeline.answer import Sentence
+from ragq.pipeline.decide import answerable, coverage, supported, threshold
+from ragq.pipeline.events import Event, StageEvent
+from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.ground import Gate, strip_marks
+from ragq.pipeline.judge import Judge, open_judge
+from ragq.pipeline.language import language_of
+from ragq.pipeline.pick import pick_lines, quotable
+from ragq.pipeline.question import Question
+from ragq.pipeline.quote import as_quote
+from ragq.pipeline.reply import Reply, emit
+from ragq.pipeline.sentences import Sentences, without_yes_or_no
+from ragq.pipeline.tables import Tables
+from ragq.pipeline.trace import Trace
+from ragq.pipeline.words import content, stems
+
+if TYPE_CHECKING:
+    from ragq.engine.llama import LlamaEngine
+    from ragq.pipeline.rag import Ragq
+
+# Of the lines that the model names, so many are tried as a quote.
+MAX_BEARING = 4
+# A note's reason stands in the sentences after the one that names the matter.
+NEXT_SENTENCES = 2
+# A line that has this share of the choice is quoted even where it shares no word with the question.
+SURE_PICK = 0.6
+
+
+def read_evidence(
+    rag: Ragq, question: Question, summary: str, reply: Reply, gate: Gate, tables: Tables, trace: Trace, sure: bool
+) -> Iterator[Event]:
+    """Read the prompt, decide whether the evidence answers (unless it is `sure`), choose the lines, and word them."""
+    settings = rag.settings
+    with trace.stage("engine.load") as note:
+        engine = rag.engine()
+        note["model"] = settings.model
+    yield StageEvent(trace.stages[-1])
+    with engine.lock, trace.stage("engine") as note:
+        prompt = prompts.build(engine, summary, reply.evidence, question.text, question.language, settings.max_tokens)
+        stable = prompt.boundaries[-1:]
+        with trace.stage("cache.prefix") as prefix_note:
+            prepared = prepare_prefix(rag, engine, prompt, reply.patient, reply.cached)
+            prefix_note |= {"decision": prepared.status, "reused": prepared.tokens, "tokens_in": stable[0]}
+            if prepared.problem:
+                prefix_note["problem"] = prepared.problem
+        yield StageEvent(trace.stages[-1])
+        with trace.stage("prefill") as prefill_note:
+            reused = engine.prefill(prompt.tokens[: prompt.asked], prompt.boundaries)
+            prefill_note["tokens_in"] = prompt.asked - reused
+        if reused < stable[0]:
+            prefix_note["problem"] = f"{prepared.status} but not reused: {reused} tokens were in the cache"
+        note["evidence"] = [e.text for e in reply.evidence]
+        yield StageEvent(trace.stages[-1])
+        same = one_language(question, reply.evidence)
+        judge = open_judge(settings.judge, settings.model, engine, prompt.tokens[: prompt.asked])
+        with trace.stage("judge") as judge_note:
+            stated = None if sure else judge.stated()
+            covered = coverage(question.text, reply.evidence, tables.lexicon) if same else None
+            probability = answerable(covered, stated)
+            mode = "patient" if settings.mode == "normal" and reply.patient is not None else settings.mode
+            needed = threshold("answerable", mode, stated is not None)
+            judge_note |= {"judge": judge.name, "stated": _rounded(stated), "covered": covered and [round(c, 3) for c in covered],
+                           "answerable": round(probability, 3), "threshold": needed}  # fmt: skip
+        yield StageEvent(trace.stages[-1])
+        if probability < needed and not sure:
+            reply.refusal = "the lines found do not seem to answer the question"
+            return
+        reply.picks = pick_lines(engine, prompt.tokens, [*prompt.boundaries, prompt.asked], len(reply.evidence))
+        note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
+        # Quoting is the safer answer; words are made where the lines are in another language, or on request.
+        if sure or settings.mode == "lenient" or (settings.mode == "normal" and not same):
+            yield from _word(rag, engine, prompt, question, reply, gate, trace, note)
+            yield from _judged(reply, judge, settings.mode, trace)
+    yield StageEvent(trace.stages[-1])
+    if not reply.sentences and not sure:
+        yield from _quote_picks(question, reply, tables, trace)
+
+
+def _word(
+    rag: Ragq,
+    engine: LlamaEngine,
+    prompt: prompts.Prompt,
+    question: Question,
+    reply: Reply,
+    gate: Gate,
+    trace: Trace,
+    note: dict[str, Any],
+) -> Iterator[Event]:
+    """Quote the chosen lines to the model and gate what it makes of them, sentence by sentence."""
+    settings = rag.settings
+    bearing = quotable(reply.picks)
+    lead = prompts.quoted(reply.evidence, bearing, question.language)
+    sentences = Sentences()
+    body: Generation | None = None
+    for event in engine.stream(
+        prompt.tokens + engine.tokenize(lead),
+        boundaries=[*prompt.boundaries, prompt.asked, len(prompt.tokens)],
+        max_tokens=settings.max_tokens,
+        sampling=Sampling(temperature=settings.temperature, seed=settings.seed),
+        stop=["\n\n"],
+    ):
+        if isinstance(event, Generation):
+            body = event
+            break
+        for sentence in sentences.push(event.text):
+            yield from _gate(sentence, bearing, reply, gate, trace)
+    for sentence in sentences.flush(complete=body is not None and body.finish_reason == "stop"):
+        yield from _gate(sentence, bearing, reply, gate, trace)
+    if body is not None:
+        _note_generation(note, reply, body, len(prompt.tokens), trace)
+        note["blocks"] = {b.name: len(b.tokens) for b in prompt.blocks}
+        note["text"] = prompts.WORDING[question.language].lead + lead + body.text
+
+
+def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
+    """The chosen lines themselves, each only if it bears on the question; to a `why`, with what follows them."""
+    words = content(question.text)
+    wanted = {m.name for m in question.mentions}
+    for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):
+        line = reply.evidence[pick.number - 1]
+        there = f"{line.section} {line.text}"
+        named = wanted & {m.name for m in tables.lexicon.find(there)}
+        if not (named or words & stems(there) or pick.share >= SURE_PICK):
+            continue
+        if "why" in question.intents and line.date:
+            line = reply.evidence[pick.number - 1] = tables.notes.with_next(line, NEXT_SENTENCES)
+        text = as_quote(line, question, reply.latest)
+        yield from emit(reply, Sentence(text, (pick.number,), "quote", "the line itself"), trace)
+    if not reply.sentences:
+        reply.refusal = "no line found bears on the question"
+
+
+def _judged(reply: Reply, judge: Judge, mode: str, trace: Trace) -> Iterator[Event]:
+    """Let out what waited for the judge, in order, or drop it."""
+    for text, verdict in reply.pending:
+        lines = [reply.evidence[n - 1].text for n in verdict.citations]
+        log_odds = None if verdict.decided else judge.supported(text, lines)
+        probability = supported(verdict.held, log_odds)
+        if log_odds is not None and probability is not None and probability < threshold("supported", mode, True):
+            reason = f"the {judge.name} judge gives it {probability:.2f}"
+            reply.dropped.append({"text": text, "reason": reason})
+            continue
+        kind = "supported" if log_odds is None else "judged"
+        why = verdict.why() if log_odds is None else f"{verdict.why()}; judge {probability:.2f}"
+        yield from emit(reply, Sentence(text, verdict.citations, kind, why), trace)
+    reply.pending.clear()
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def prepare_prefix(
+    rag: Ragq, engine: LlamaEngine, prompt: prompts.Prompt, patient: str | None, cached: bool = True
+) -> Prepared:
+    """Have the stable blocks in the KV cache: from memory, from disk, or computed and kept."""
+    kept = cached and rag.settings.cache and rag.settings.cache_mb > 0
+    own, common = (rag.prefix_cache(patient), rag.prefix_cache(None)) if kept else (None, None)
+    return prepare(engine, own, common, prompt.tokens[: prompt.boundaries[-1]], prompt.boundaries)
+
+
+def _note_generation(note: dict[str, Any], reply: Reply, body: Generation, prompt_tokens: int, trace: Trace) -> None:
+    """Prefill is that of the prompt; decoding covers the quoted lines and the answer."""
+    prefill = next(s for s in reversed(trace.stages) if s.name == "prefill")
+    made, computed = len(body.tokens), max(prefill.tokens_in, 1)
+    note |= {"tokens_in": prompt_tokens, "tokens_out": made, "finish": body.finish_reason,
+             "drafted": body.drafted, "accepted": body.accepted}  # fmt: skip
+    reply.timings |= {
+        "prefill_ms": prefill.ms,
+        "decode_ms": round(body.decode_ms, 1),
+        "prefill_tok_s": round(computed / prefill.ms * 1e3, 1) if prefill.ms else 0.0,
+        "decode_tok_s": round(made / body.decode_ms * 1e3, 1) if body.decode_ms else 0.0,
+        "prompt_tokens": prompt_tokens,
+        "cached_tokens": prompt_tokens - prefill.tokens_in,
+        "answer_tokens": made,
+    }
+
+
+def _gate(sentence: str, bearing: Sequence[int], reply: Reply, gate: Gate, trace: Trace) -> Iterator[Event]:
+    text = without_yes_or_no(strip_marks(sentence))
+    if not content(text) or any(text == s.text for s in reply.sentences):
+        return
+    verdict = gate.check(without_yes_or_no(sentence), bearing)
+    if not verdict.supported:
+        reply.dropped.append({"text": text, "reason": verdict.reason})
+    elif verdict.decided and not reply.pending:
+        yield from emit(reply, Sentence(text, verdict.citations, "supported", verdict.why()), trace)
+    else:
+        reply.pending.append((text, verdict))
+
+
+def inactive(tables: Tables) -> dict[str, str]:
+    """Each drug that the record lists, but not as active, with its status there."""
+    active = {m.drug for m in tables.record.active()}
+    return {m.drug: m.fact.status for m in tables.record.medications if m.drug not in active}
+
+
+def one_language(question: Question, evidence: Sequence[Evidence]) -> bool:
+    """Whether words of an answer can be looked up in the evidence at all."""
+    return all(language_of(e.text) == question.language for e in evidence)
