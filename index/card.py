@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 _WEIGHTS = frozenset({".safetensors", ".bin", ".onnx", ".json"})
 # Of each end of a file; reading all of the weights would take longer than embedding a document.
 _READ = 65_536
@@ -46,6 +44,8 @@ def _digest(folder: Path, files: Iterable[Path]) -> str:
 
 def _languages(readme: Path) -> tuple[str, ...]:
     """`language:` of the front matter, as the model cards of the hub have it."""
+    import yaml
+
     try:
         _, head, _ = readme.read_text(encoding="utf-8").split("---", 2)
         found = (yaml.safe_load(head) or {}).get("language", ())

@@ -42,7 +42,7 @@ def test_an_answer_is_listed_deleted_and_called_wrong(ragq, copied_home):
     assert told(ragq(copied_home, *asked))["cache"]["status"] == "miss"
 
 
-HEAVY = ("torch", "transformers", "llama_cpp", "onnxruntime", "tokenizers", "numpy", "filelock", "cryptography")
+HEAVY = ("torch", "transformers", "llama_cpp", "onnxruntime", "tokenizers", "numpy", "yaml", "filelock", "cryptography")
 
 
 def test_an_exact_repeat_loads_nothing_heavy(ragq, copied_home, environment):
