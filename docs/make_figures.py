@@ -91,6 +91,7 @@ def cache_figures(report: dict[str, Any]) -> str:
         f"| the same, encrypted | {r['sealed_semantic_p50_ms']:.1f} / {r['sealed_semantic_p95_ms']:.1f} ms |",
         f"| a fresh `ragq ask` that repeats, {r['cold_runs']:.0f} runs, median / least |"
         f" {r['cold_exact_wall_ms']:.0f} / {r['cold_exact_wall_min_ms']:.0f} ms |",
+        f"| CPU time of both together, mean | {r['cold_and_python_cpu_ms']:.0f} ms |",
         f"| beside it `python -c pass`, median; ratio | {r['python_wall_ms']:.0f} ms; {r['cold_over_python']:.1f} |",
     ]
     return "\n".join(lines)

@@ -226,7 +226,8 @@ def _exact(folder: Path, settings: Settings, embedder: Embedder, runs: int) -> d
         cpu = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3 / runs
     return {"exact_ms": float(np.median(times)), "exact_p95_ms": float(np.percentile(times, 95)),
             "cold_exact_wall_ms": float(np.median(cold)), "cold_exact_wall_min_ms": min(cold),
-            "cold_and_python_cpu_ms": cpu, "cold_runs": runs, "python_wall_ms": float(np.median(bare)), "cold_over_python": float(np.median(np.array(cold) / bare))}  # fmt: skip
+            "cold_and_python_cpu_ms": cpu, "cold_runs": runs, "python_wall_ms": float(np.median(bare)),
+            "cold_over_python": float(np.median(np.array(cold) / bare))}  # fmt: skip
 
 
 def _timed(call: Callable[[], object]) -> float:
