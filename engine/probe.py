@@ -156,12 +156,12 @@ def weights_digest(model: Path) -> str:
 
 def main() -> None:
     """In the child: a line of JSON for each model to run, and one for how it ended."""
-    from ragq.engine import llama
+    from ragq.engine import binding
 
     # What llama.cpp prints must not get between the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    llama.prepare()
+    binding.prepare()
     for line in sys.stdin:
         receive, send = os.pipe()
         if (pid := os.fork()) == 0:

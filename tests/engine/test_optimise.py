@@ -4,9 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from ragq.engine.binding import requantise
 from ragq.engine.facts import facts
 from ragq.engine.gguf import read_gguf
-from ragq.engine.llama import LlamaEngine, requantise
+from ragq.engine.llama import LlamaEngine
 from ragq.engine.machine import Kernel, Machine
 from ragq.engine.models import model_path
 from ragq.engine.optimise import Quality, _reason, perplexity, replacements
