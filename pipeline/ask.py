@@ -60,6 +60,9 @@ def fresh(
         table = answer_from_tables(question, tables)
         note |= {"route": table.route if table else "read", "language": question.language, "intents": sorted(question.intents),
                  "mentions": [m.name for m in question.mentions]}  # fmt: skip
+        if table and table.route.startswith("tool:"):
+            called = {"tool": table.route.removeprefix("tool:"), "error": table.refusal}
+            note["calls"] = [{**called, "result": [s.text for s in table.statements]}]
     yield StageEvent(trace.stages[-1])
     if table and table.refusal and table.absent:
         reply.refusal, reply.absent = table.refusal, table.absent

@@ -95,6 +95,14 @@ def test_what_a_table_or_a_calculator_knows_needs_no_model(rag, question, holds)
     assert any(c.document == "bundle.json" for c in answer.citations)
 
 
+def test_a_call_and_its_result_are_in_the_trace(rag):
+    stage = next(s for s in rag.ask("creatinine clearance?", "42").trace if s.name == "tools")
+    (call,) = stage.detail["calls"]
+    assert call["tool"] == "patient_creatinine_clearance"
+    assert call["error"] is None
+    assert "mL/min" in call["result"][0]
+
+
 @pytest.mark.parametrize(("question", "missing"), [("BMI?", "height"), ("corrected calcium?", "albumin")])
 def test_what_a_calculator_lacks_is_named(rag, question, missing):
     answer = rag.ask(question, "42")
