@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Results = dict[str, float]
 # Items of each kind, and with --quick.
-N = {"clapnq": 80, "halueval": 60, "medec": 250, "clinic": 30}
+N = {"clapnq": 60, "halueval": 40, "medec": 250, "clinic": 8}
 QUICK_N = {"clapnq": 6, "halueval": 4, "medec": 60, "clinic": 3}
 # Every so many halueval items are judged without their evidence too, as a control.
 CONTROL_EVERY = 3
