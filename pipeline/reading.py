@@ -77,6 +77,7 @@ def read_evidence(
             reply.refusal = "the lines found do not seem to answer the question"
             return
         reply.picks = pick_lines(engine, prompt.tokens, [*prompt.boundaries, prompt.asked], len(reply.evidence))
+        _note_prefill(reply, len(prompt.tokens), trace)
         note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
         # Quoting is the safer answer; words are made where the lines are in another language, or on request.
         if sure or settings.mode == "lenient" or (settings.mode == "normal" and not same):
@@ -118,7 +119,7 @@ def _word(
     for sentence in sentences.flush(complete=body is not None and body.finish_reason == "stop"):
         yield from _gate(sentence, bearing, reply, gate, trace)
     if body is not None:
-        _note_generation(note, reply, body, len(prompt.tokens), trace)
+        _note_generation(note, reply, body, len(prompt.tokens))
         note["blocks"] = {b.name: len(b.tokens) for b in prompt.blocks}
         note["text"] = prompts.WORDING[question.language].lead + lead + body.text
 
@@ -170,19 +171,25 @@ def prepare_prefix(
     return prepare(engine, own, common, prompt.tokens[: prompt.boundaries[-1]], prompt.boundaries)
 
 
-def _note_generation(note: dict[str, Any], reply: Reply, body: Generation, prompt_tokens: int, trace: Trace) -> None:
-    """Prefill is that of the prompt; decoding covers the quoted lines and the answer."""
+def _note_prefill(reply: Reply, prompt_tokens: int, trace: Trace) -> None:
+    """What reading the prompt took, the patient's stable prefix aside."""
     prefill = next(s for s in reversed(trace.stages) if s.name == "prefill")
-    made, computed = len(body.tokens), max(prefill.tokens_in, 1)
+    reply.timings |= {
+        "prefill_ms": prefill.ms,
+        "prefill_tok_s": round(prefill.tokens_in / prefill.ms * 1e3, 1) if prefill.ms else 0.0,
+        "prompt_tokens": prompt_tokens,
+        "cached_tokens": prompt_tokens - prefill.tokens_in,
+    }
+
+
+def _note_generation(note: dict[str, Any], reply: Reply, body: Generation, prompt_tokens: int) -> None:
+    """What wording the answer took."""
+    made = len(body.tokens)
     note |= {"tokens_in": prompt_tokens, "tokens_out": made, "finish": body.finish_reason,
              "drafted": body.drafted, "accepted": body.accepted}  # fmt: skip
     reply.timings |= {
-        "prefill_ms": prefill.ms,
         "decode_ms": round(body.decode_ms, 1),
-        "prefill_tok_s": round(computed / prefill.ms * 1e3, 1) if prefill.ms else 0.0,
         "decode_tok_s": round(made / body.decode_ms * 1e3, 1) if body.decode_ms else 0.0,
-        "prompt_tokens": prompt_tokens,
-        "cached_tokens": prompt_tokens - prefill.tokens_in,
         "answer_tokens": made,
     }
 
