@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from ragq.engine.calibrate import cores
 from ragq.engine.fits import check_memory, fits_twice
 from ragq.engine.gguf import TYPES, read_gguf
-from ragq.engine.options import Options
+from ragq.engine.options import Adapter, Options
 from ragq.errors import CancelledError, ModelError
 
 # Tokens whose logits are not wanted cost no output row, so the batch only bounds the compute buffer.
@@ -56,7 +57,8 @@ class Binding:
         try:
             self._load(progress)
             self._open_context()
-            self._apply_adapters()
+            if self.options.adapters:
+                self.use_adapters(self.options.adapters)
         except BaseException:
             self.close()
             raise
@@ -118,19 +120,31 @@ class Binding:
         for row in self._batch_seq:
             row[0] = MAIN
 
-    def _apply_adapters(self) -> None:
-        api, adapters = self._api, self.options.adapters
-        for adapter in adapters:
-            loaded = api.llama_adapter_lora_init(self._model, os.fsencode(adapter.path))
-            if not loaded:
-                raise ModelError(f"{adapter.path}: no LoRA adapter for {self.path.name}{_reason()}")
-            self._adapters.append(loaded)
-        if not adapters:
-            return
-        handles = (api.llama_adapter_lora_p_ctypes * len(adapters))(*self._adapters)
-        scales = (ctypes.c_float * len(adapters))(*(a.scale for a in adapters))
-        if api.llama_set_adapters_lora(self._ctx, handles, len(adapters), scales):
-            raise ModelError(f"{adapters[0].path}: llama.cpp refuses to apply it{_reason()}")
+    def use_adapters(self, adapters: tuple[Adapter, ...]) -> None:
+        """Put these LoRA adapters in place of those in use, over the same weights; the KV cache is emptied.
+
+        Raises ModelError for one that does not fit the model; those in use stay then.
+        """
+        api = self._api
+        loaded: list[Any] = []
+        try:
+            for adapter in adapters:
+                handle = api.llama_adapter_lora_init(self._model, os.fsencode(adapter.path))
+                if not handle:
+                    raise ModelError(f"{adapter.path}: no LoRA adapter for {self.path.name}{_reason()}")
+                loaded.append(handle)
+            handles = (api.llama_adapter_lora_p_ctypes * len(adapters))(*loaded)
+            scales = (ctypes.c_float * len(adapters))(*(a.scale for a in adapters))
+            if api.llama_set_adapters_lora(self._ctx, handles, len(adapters), scales):
+                raise ModelError(f"llama.cpp refuses the adapters of {self.path.name}{_reason()}")
+        except ModelError:
+            for handle in loaded:
+                api.llama_adapter_lora_free(handle)
+            raise
+        self.clear()
+        for handle in self._adapters:
+            api.llama_adapter_lora_free(handle)
+        self._adapters, self.options = loaded, replace(self.options, adapters=adapters)
 
     def set_threads(self, decode: int, prefill: int) -> None:
         """Compute with so many threads from now on. The lowest bits of the logits depend on those for decoding."""

@@ -67,6 +67,25 @@ def test_what_kills_llama_cpp_kills_a_child_only(tmp_path, key, how):
         trial(path, tmp_path / "engine")
 
 
+@pytest.mark.parametrize(
+    ("found", "put"),
+    [
+        (b"blk.1.ffn_up.weight", b"blk.1.ffn_uq.weight"),
+        (b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama", b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0lamia"),
+        (b"llama.attention.head_count\x04\0\0\0\x04", b"llama.attention.head_count\x04\0\0\0\x07"),
+        (b"tokenizer.ggml.model", b"tokenizer.ggml.modem"),
+    ],
+    ids=["missing tensor", "unknown architecture", "heads that do not divide", "no tokenizer"],
+)  # fmt: skip
+def test_what_llama_cpp_refuses_is_an_error_that_names_the_file(tmp_path, found, put):
+    path = tiny_llama(tmp_path / "wrong.gguf")
+    data = path.read_bytes()
+    assert data.count(found) == 1
+    path.write_bytes(data.replace(found, put))
+    with pytest.raises(ModelError, match=r"wrong\.gguf"):
+        trial(path, tmp_path / "engine")
+
+
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory):
     path = tiny_llama(tmp_path_factory.mktemp("tiny") / "llama.gguf")

@@ -121,6 +121,22 @@ def test_an_adapter_changes_the_answer_and_every_stored_key(models, tmp_path):
         assert cache.restore(engine, tokens, ends).tokens == 80
 
 
+def test_adapters_are_changed_over_the_same_weights(models, tmp_path):
+    tokens, ends = CHAIN
+    adapter = Adapter(tiny_adapter(tmp_path / "a.gguf"))
+    with opened(models["llama"]) as engine:
+        for adapters in ((adapter,), (), (adapter,)):
+            engine.use_adapters(adapters)
+            assert engine.n_past == 0
+            engine.prefill(tokens + TAIL, ends)
+            np.testing.assert_array_equal(
+                engine.logits(), cold(models["llama"], tokens, ends, adapters=adapters), strict=True
+            )
+        with pytest.raises(ModelError, match="no LoRA adapter"):
+            engine.use_adapters((Adapter(models["gemma3"]),))
+        assert engine.options.adapters == (adapter,)
+
+
 def test_an_adapter_of_another_model_is_refused(models, tmp_path):
     adapter = tiny_adapter(tmp_path / "a.gguf")
     with pytest.raises(ModelError, match=r"a\.gguf.*no LoRA adapter"):
