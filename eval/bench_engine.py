@@ -15,6 +15,7 @@ from ragq.eval.bench_overhead import overhead
 from ragq.eval.bench_plan import MODELS, planning
 from ragq.eval.bench_restore import restoring
 from ragq.eval.bench_speculation import speculating
+from ragq.eval.bench_startup import startup
 from ragq.eval.bench_waiting import waiting
 from ragq.eval.partial import Partial
 from ragq.settings import Settings
@@ -34,6 +35,7 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
     parts: dict[str, Callable[[], Results]] = {
         "restoring": lambda: restoring(path, options, n or (1500 if quick else 6000)),
         "overhead": lambda: overhead(path, options, 4 if quick else 12),
+        "startup": lambda: startup(settings, settings.model, 1 if quick else 3),
         "waiting": lambda: {} if quick else waiting(path, shown.extra_buffers),
         "speculation": lambda: speculating(path, options, data, *((4, 1, 48) if quick else (20, 4, 96))),
         "plan": lambda: planning(settings.models_dir, options, _say, MODELS[:1] if quick else MODELS),
