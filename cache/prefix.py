@@ -97,10 +97,14 @@ class PrefixCache:
         file was tried.
         """
         chain = self._chain(engine, tokens, boundaries)
-        longer = self._passed(chain) if engine.can_cut else {}
+        longer: dict[str, Path] | None = None
         tried: dict[Path, str] = {}
         for end, key in reversed(chain):
-            path = self._path(key) if self._path(key).exists() else longer.get(key)
+            path: Path | None = self._path(key)
+            if path is not None and not path.exists():
+                # Looked for only now: headers of sealed files are not to be had without opening them whole.
+                longer = self._passed(chain) if longer is None and engine.can_cut else longer or {}
+                path = longer.get(key)
             if path is None or path in tried:
                 continue
             problem = self._load(engine, path, tokens[:end], key)
