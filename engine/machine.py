@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 from ragq.engine.calibrate import running_now
-from ragq.engine.synthetic import TIMED, write_model
+from ragq.engine.synthetic import HEAD, TIMED, write_model
 from ragq.errors import UsageError
 from ragq.files import private_dir, write_atomic
 
 BATCHES = (4, 8, 16)
 _PROMPT, _AT = 512, 64
 _FAR = 2048
+_SHAPE = (1536, 8960)  # width and hidden width of the layers in which kernels are timed
 # A type without a kernel rate is predicted from the plain bandwidth, which no kernel reaches whole.
 _OF_BANDWIDTH, _OF_FLOPS = 0.8, 0.5
 
@@ -40,7 +41,8 @@ class Kernel:
 @dataclass(frozen=True, slots=True)
 class Machine:
     """Bytes, bytes/s, FLOP/s and seconds. `step_s` is spent once per step, `layer_s` once per layer and step;
-    `kv_s` per byte of keys and values that a step reads, `attention_s` per head, dimension and pair of tokens of a prompt.
+    `element_s` per token of a prompt and element that is no weight's; `kv_s` and `attention_s` per layer, dimension of
+    the heads and pair of tokens, of a step and of a prompt.
     """
 
     memory_bytes: float
@@ -53,6 +55,7 @@ class Machine:
     layer_s: float = 0.0
     kv_s: float = 0.0
     attention_s: float = 0.0
+    element_s: float = 0.0
     kernels: dict[str, Kernel] = field(default_factory=dict)
 
     def step_seconds(self, kind: str, weights: float, nbytes: float) -> float:
@@ -133,7 +136,7 @@ def measured(kept: Path, kinds: Iterable[str], threads: int, progress: Progress 
             machine = _measure(Path(folder), threads)
         for kind in wanted:
             progress(f"measuring {kind}")
-            kernel = _kernel(Path(folder), kind, machine)
+            kernel = _kernel_of(_run(Path(folder), kind, machine), machine)
             machine = replace(machine, kernels={**machine.kernels, kind: kernel})
     text = json.dumps({"build": _build(), **machine.to_json()}, indent=1)
     write_atomic(kept, lambda file: file.write(text.encode()))
@@ -165,46 +168,87 @@ def _measure(folder: Path, threads: int) -> Machine:
         bandwidth=_bandwidth(threads), flops=_flops(), disk=_disk(folder, 4 << 20), disk_random=_disk(folder, 1 << 20, True),
     )  # fmt: skip
     # Layers so small that their arithmetic is nothing, in two depths.
-    steps = {}
-    for layers in (4, 36):
+    few, many, width = 4, 36, 256
+    steps, prompts = {}, {}
+    for layers in (few, many):
         path = folder / "layers.gguf"
-        write_model(path, "Q4_0", layers, 256, 256)
-        engine = LlamaEngine(path, n_ctx=512, threads=threads)
-        steps[layers] = step_of(engine, 1, _AT)
-        engine.close()
-    layer = max(0.0, (steps[36] - steps[4]) / 32)
-    machine = replace(machine, layer_s=layer, step_s=max(0.0, steps[4] - 4 * layer))
+        write_model(path, "Q4_0", layers, width, width)
+        with LlamaEngine(path, n_ctx=1024, threads=threads) as engine:
+            engine.extend([1] * _PROMPT)
+            steps[layers], prompts[layers] = step_of(engine, 1, _AT), step_of(engine, _PROMPT, 0, 3)
+    layer = max(0.0, (steps[many] - steps[few]) / (many - few))
+    machine = replace(machine, layer_s=layer, step_s=max(0.0, steps[few] - few * layer))
+    machine = _with_attention(folder, machine)
+    small = max(0.0, (prompts[many] - prompts[few]) / (many - few) - layer - _attention(machine, width)) / _PROMPT
+    large = _run(folder, "Q4_0", machine)
+    # Small and large layers are so many weights and so many elements each: two equations for the two rates.
+    weights = np.array([[_layer_weights(width, width), elements(width, width)], [large.weights, elements(*_SHAPE)]])
+    _, element_s = np.linalg.solve(weights, [small, large.prompt_s])
+    machine = replace(machine, element_s=max(0.0, float(element_s)))
+    return replace(machine, kernels={"Q4_0": _kernel_of(large, machine)})
+
+
+def elements(width: int, hidden: int) -> int:
+    """Numbers that norms, rotations, activations and the rounding of inputs pass over, per token and layer."""
+    return 14 * width + 3 * hidden
+
+
+def _layer_weights(width: int, hidden: int) -> int:
+    return 2 * width * (width + max(1, width // HEAD // 4) * HEAD) + 3 * width * hidden
+
+
+def _attention(machine: Machine, width: int) -> float:
+    """Seconds that the attention of one layer takes over the measured prompt."""
+    return width * _PROMPT * _PROMPT / 2 * machine.attention_s
+
+
+def _with_attention(folder: Path, machine: Machine) -> Machine:
+    from ragq.engine.llama import LlamaEngine
+
     path = folder / "attention.gguf"
     layers, width = 8, 1024
     write_model(path, "Q4_0", layers, width, 256)
-    engine = LlamaEngine(path, n_ctx=4096, threads=threads)
-    engine.extend([1] * (_FAR + 2 * _PROMPT))
-    kv_bytes = layers * 2 * (width // 4) * 2 * (_FAR - _AT)
-    far, far_prompt = step_of(engine, 1, _FAR), step_of(engine, _PROMPT, _FAR, 3)
-    near, near_prompt = step_of(engine, 1, _AT), step_of(engine, _PROMPT, 0, 3)
-    engine.close()
-    pairs = layers * width * _PROMPT * _FAR
+    with LlamaEngine(path, n_ctx=4096, threads=machine.threads) as engine:
+        engine.extend([1] * (_FAR + _PROMPT))
+        far, far_prompt = step_of(engine, 1, _FAR), step_of(engine, _PROMPT, _FAR, 3)
+        near, near_prompt = step_of(engine, 1, _AT), step_of(engine, _PROMPT, 0, 3)
     return replace(
-        machine, kv_s=max(0.0, (far - near) / kv_bytes), attention_s=max(0.0, (far_prompt - near_prompt) / pairs)
+        machine,
+        kv_s=max(0.0, (far - near) / (layers * width * (_FAR - _AT))),
+        attention_s=max(0.0, (far_prompt - near_prompt) / (layers * width * _PROMPT * _FAR)),
     )
 
 
-def _kernel(folder: Path, kind: str, machine: Machine) -> Kernel:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One layer of a type: its weights, seconds of a step and of a prompt's token, batches in single steps."""
+
+    weights: int
+    step_s: float
+    prompt_s: float
+    batches: dict[str, float]
+
+
+def _run(folder: Path, kind: str, machine: Machine) -> _Run:
     """Four layers of the 1.5B's shape: large enough that memory counts, small enough to be made in a second."""
     from ragq.engine.llama import LlamaEngine
 
-    layers, width = 4, 1536
+    layers = 4
     path = folder / "kernel.gguf"
-    weights = write_model(path, kind, layers, width, 8960)
-    engine = LlamaEngine(path, n_ctx=1024, threads=machine.threads)
-    engine.extend([1] * _PROMPT)
-    single = step_of(engine, 1, _AT, 9)
-    batches = {str(n): round(step_of(engine, n, _AT) / single, 3) for n in BATCHES}
-    prompt = step_of(engine, _PROMPT, 0, 3)
-    engine.close()
-    fixed = machine.step_s + layers * machine.layer_s
-    attention = layers * width * _PROMPT * _PROMPT / 2 * machine.attention_s
-    return Kernel(max(0.0, single - fixed) / weights, max(0.0, prompt - fixed - attention) / _PROMPT / weights, batches)
+    weights = write_model(path, kind, layers, *_SHAPE)
+    with LlamaEngine(path, n_ctx=1024, threads=machine.threads) as engine:
+        engine.extend([1] * _PROMPT)
+        single = step_of(engine, 1, _AT, 9)
+        batches = {str(n): round(step_of(engine, n, _AT) / single, 3) for n in BATCHES}
+        prompt = step_of(engine, _PROMPT, 0, 3)
+    step = max(0.0, (single - machine.step_s) / layers - machine.layer_s)
+    per_layer = (prompt - machine.step_s) / layers - machine.layer_s - _attention(machine, _SHAPE[0])
+    return _Run(weights // layers, step, max(0.0, per_layer / _PROMPT), batches)
+
+
+def _kernel_of(run: _Run, machine: Machine) -> Kernel:
+    prompt = max(0.0, run.prompt_s - elements(*_SHAPE) * machine.element_s)
+    return Kernel(run.step_s / run.weights, prompt / run.weights, run.batches)
 
 
 def step_of(engine: Any, tokens: int, at: int, tries: int = 7) -> float:  # noqa: ANN401 - LlamaEngine, imported late

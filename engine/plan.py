@@ -12,7 +12,7 @@ from typing import Any
 from ragq.engine.controller import acceptance_to_pay, speedup
 from ragq.engine.facts import KV_TYPES, Facts
 from ragq.engine.gguf import BITS, Tensor
-from ragq.engine.machine import Machine
+from ragq.engine.machine import Machine, elements
 
 # What a process needs beside weights and cache: interpreter, library, compute buffers.
 OVERHEAD_BYTES = 400e6
@@ -36,7 +36,8 @@ def step_seconds(facts: Facts, machine: Machine, past: int = 0, kv_type: str = "
         machine.step_seconds(t.type, t.weights * facts.read_share(t), t.nbytes * facts.read_share(t))
         for t in _matrices(facts)
     )
-    kv = facts.kv_bytes(past, kv_type) * (machine.kv_s or 1 / machine.bandwidth)
+    pairs = len(facts.kv_layers) * facts.width * past
+    kv = pairs * machine.kv_s if machine.kv_s else facts.kv_bytes(past, kv_type) / machine.bandwidth
     return work + kv + facts.layers * machine.layer_s + machine.step_s
 
 
@@ -54,6 +55,8 @@ def prefill_seconds(facts: Facts, machine: Machine, tokens: int, past: int = 0) 
     pairs = tokens * (past + tokens / 2) * len(facts.kv_layers) * facts.width
     batches = -(-tokens // 512)
     fixed = batches * (facts.layers * machine.layer_s + machine.step_s)
+    hidden = max(facts.per_layer("feed_forward_length", 4 * facts.width))
+    per_token += facts.layers * elements(facts.width, hidden) * machine.element_s
     return tokens * per_token + head + pairs * machine.attention_s + fixed
 
 

@@ -22,15 +22,16 @@ _IDS = {name: number for number, (name, _, _) in TYPES.items()}
 _SCALE = np.float16(0.001)
 _ALIGNMENT = 32
 VOCABULARY = 256
+HEAD = 128
 
 
 def write_model(path: Path, kind: str, layers: int, width: int, hidden: int) -> int:
     """Write a llama of `layers` layers with all matrices in type `kind` (of TIMED); returns the weights in them.
 
-    Heads of 64, a quarter of them for keys and values, a vocabulary of 256 without a tokenizer. `width` and `hidden`
+    Heads of 128, a quarter of them for keys and values, a vocabulary of 256 without a tokenizer. `width` and `hidden`
     are multiples of 256.
     """
-    heads = width // 64
+    heads = width // HEAD
     kv_heads = max(1, heads // 4)
     keys: dict[str, Any] = {
         "general.architecture": "llama", "llama.block_count": layers, "llama.context_length": 8192,
@@ -38,7 +39,7 @@ def write_model(path: Path, kind: str, layers: int, width: int, hidden: int) -> 
         "llama.attention.head_count_kv": kv_heads, "llama.attention.layer_norm_rms_epsilon": 1e-5,
         "llama.vocab_size": VOCABULARY, "tokenizer.ggml.model": "no_vocab",
     }  # fmt: skip
-    matrices = {"attn_q": (width, width), "attn_k": (width, kv_heads * 64), "attn_v": (width, kv_heads * 64),
+    matrices = {"attn_q": (width, width), "attn_k": (width, kv_heads * HEAD), "attn_v": (width, kv_heads * HEAD),
                 "attn_output": (width, width), "ffn_gate": (width, hidden), "ffn_up": (width, hidden),
                 "ffn_down": (hidden, width)}  # fmt: skip
     tensors: list[tuple[str, str, tuple[int, ...]]] = [
