@@ -65,7 +65,9 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
         intents.add("lab")
     if "safety" in intents and MODAL.search(folded):
         # `can he take …`, `may I start …`: what is asked is whether, not what is taken or when it began.
-        intents -= {"status", "started", "dose", "when"}
+        intents -= {"status", "started", "dose"}
+        # `when can it restart` asks for the time all the same.
+        intents -= set() if _WHEN.match(folded) else {"when"}
     if _AGAINST.search(folded):
         intents -= {"why"}
     asks = bool(POLAR.match(folded)) or bool(intents & {"status", "stopped", "held"})
@@ -81,6 +83,7 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
     )
 
 
+_WHEN = re.compile(r"\W*(?:when|cuando)\b")
 _AGAINST = re.compile(r"\breasons?\s+not\s+to\b")
 _RISK = re.compile(r"\b(?:increase|raise|affect|aument|interfer)\w*\b.*\b(?:with|con)\b")
 _RISK_WORDS = re.compile(r"\b(?:(?:increase|raise|affect|aument|interfer)\w*|risk|riesgo|drugs?|farmacos?)\b")

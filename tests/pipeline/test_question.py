@@ -94,3 +94,8 @@ def test_general_or_about_this_patient(text, general):
 def test_unknown_acronyms():
     assert read_question("TPMT activity?", LEXICON).acronyms() == ["TPMT"]
     assert read_question("INR?", LEXICON).acronyms() == []
+
+
+def test_when_something_can_be_done_asks_for_the_time():
+    assert "when" in read_question("when can metformin restart after contrast", LEXICON).intents
+    assert "when" not in read_question("can she start it when she is home", LEXICON).intents
