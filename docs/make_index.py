@@ -41,7 +41,7 @@ def quality_table(report: dict[str, Any], default: str, others: Iterable[str]) -
     results = report["results"]
     found = [s for s in SETS if f"{s}.bm25.ndcg@10" in results]
     rows = [(key.format(default=default), says.format(default=default)) for key, says in METHODS]
-    rows[5:5] = [(name, f"fusion `{name}`") for name in others if name != default]
+    rows[6:6] = [(name, f"fusion `{name}`") for name in others if name != default]
     lines = [
         f"| | {' | '.join(found)} | mean |",
         f"|---|{'---|' * (len(found) + 1)}",

@@ -136,8 +136,10 @@ class BM25:
         k: int,
         mean: float,
         left_out: Positions | None = None,
+        floor: float = 0.0,
     ) -> tuple[Positions, Scores]:
-        """The k best chunks with a score above 0, best first, ties in position order; exactly those of `scores`.
+        """The k best chunks with a score above 0, best first, ties in position order; exactly those of `scores`. Chunks
+        under `floor`, a score that k others are known to reach, may be left out.
 
         MaxScore (Turtle and Flood 1995), a term at a time: once the k-th score is beyond what the remaining, common
         terms can add, no new chunk can come in, and those terms are looked up for the candidates alone.
@@ -157,7 +159,7 @@ class BM25:
         if left_out is not None:
             out[left_out] = -np.inf
         candidates: Positions | None = None
-        partial, floor = out, 0.0
+        partial, floor = out, floor / _ROUNDING
         for i, (_, factor, rows) in enumerate(terms):
             if candidates is None and floor > bounds[i]:
                 candidates = np.flatnonzero(out >= floor - bounds[i])
@@ -167,7 +169,7 @@ class BM25:
                 # The k-th best of any chunks is at most the k-th best of all.
                 floor = max(floor, *(_kth(out[self.chunks[r][:_SAMPLE]], k) for _, _, r in terms[: i + 1][-2:]))
                 continue
-            kept = partial >= _kth(partial, k) - bounds[i]
+            kept = partial >= max(floor, _kth(partial, k)) - bounds[i]
             candidates, partial = candidates[kept], partial[kept]
             self._add_at(partial, candidates, rows, factor, mean)
         if candidates is None:

@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from ragq.files import write_atomic
 
-# Lists that a query looks into; recall@10 against all vectors is measured by `ragq bench index`.
+# Lists of one inverted file that a query looks into, and at most of all together; recall@10 against all vectors is
+# measured by `ragq bench index`.
 PROBES = 192
-# Vectors in them, those that share the most signs with the query, that are compared by their codes.
-SHORTLIST = 1024
+PROBES_IN_ALL = 512
+# Vectors in a list, on average, that are compared by their codes: those that share the most signs with the query.
+SHORTLISTED = 6
 # Vectors per list that train the centroids.
 _TRAIN_PER_LIST = 48
 _ROUNDS = 8
@@ -25,6 +27,11 @@ _BLOCK = 32_768
 _NAMES = ("centroids", "starts", "members", "codes", "scales", "signs")
 
 Floats = NDArray[np.float32]
+
+
+def probes(lists: int, lists_in_all: int) -> int:
+    """How many of `lists` to look into where all inverted files together have `lists_in_all`."""
+    return min(PROBES, max(1, PROBES_IN_ALL * lists // max(lists, lists_in_all)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +106,11 @@ class IVF:
         Counting bits passes over a vector in a twelfth of the time that its numbers take.
         """
         apart = np.zeros(sum(rows.stop - rows.start for rows in lists), dtype=np.uint16)
-        if len(apart) > SHORTLIST:
+        most = SHORTLISTED * len(lists)
+        if len(apart) > most:
             for word, signs in zip(_signs(query[None])[:, 0], self.signs, strict=True):
                 apart += np.bitwise_count(np.concatenate([signs[rows] for rows in lists]) ^ word)
-            return np.flatnonzero(apart <= np.partition(apart, SHORTLIST)[SHORTLIST])
+            return np.flatnonzero(apart <= np.partition(apart, most)[most])
         return np.arange(len(apart))
 
     def save(self, folder: Path) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ragq.files import private_dir, sync_dir, write_atomic
 from ragq.index import tokenizer
 from ragq.index.bm25 import BM25
-from ragq.index.ivf import IVF
+from ragq.index.ivf import IVF, probes
 from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
 
@@ -65,14 +65,17 @@ class Part:
         at, rowids = at[at < len(self.rowids)], rowids[at < len(self.rowids)]
         return np.asarray(at[self.rowids[at] == rowids])
 
-    def nearest(self, query: Floats, k: int, left_out: Positions) -> tuple[Positions, Floats]:
-        """The k nearest positions, best first, and their exact cosines; `query` is a unit vector (dimension,)."""
+    def nearest(self, query: Floats, k: int, left_out: Positions, lists: int = 0) -> tuple[Positions, Floats]:
+        """The k nearest positions, best first, and their exact cosines; `query` is a unit vector (dimension,).
+
+        `lists` are those of the inverted files of all parts, among which the probes of a question are shared.
+        """
         if self.ivf is None or len(left_out) > len(self.rowids) // 2:
             cosines = self.vectors @ query
             cosines[left_out] = -np.inf
             best = largest(cosines, min(k, len(cosines) - len(left_out)))
             return best, cosines[best]
-        found = self.ivf.search(query, 2 * k)
+        found = self.ivf.search(query, k + k // 4, probes(len(self.ivf.centroids), lists))
         found = found[~np.isin(found, left_out)]
         cosines = self.cosines_at(found, query)
         best = largest(cosines, k)

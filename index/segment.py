@@ -68,11 +68,22 @@ class Segment:
 
     def lexical(self, query: Mapping[str, float], idfs: Mapping[str, float], k: int) -> tuple[Rowids, Floats]:
         """The k best rows by BM25 with a score above 0, best first."""
-        return self._best(k, lambda part, out: part.bm25.top(query, idfs, k, self.mean, out))
+        best = np.zeros(0, dtype=np.float32)
+
+        def search(part: Part, out: NDArray[np.int64]) -> tuple[NDArray[np.int64], Floats]:
+            nonlocal best
+            # What k chunks of earlier parts reach, a later part need not look below.
+            floor = float(best[-1]) if len(best) == k else 0.0
+            positions, scores = part.bm25.top(query, idfs, k, self.mean, out, floor)
+            best = np.sort(np.concatenate([best, scores]))[::-1][:k]
+            return positions, scores
+
+        return self._best(k, search)
 
     def nearest(self, vector: Floats, k: int) -> tuple[Rowids, Floats]:
         """The k nearest rows, best first; `vector` is a unit vector of shape (dimension,)."""
-        return self._best(k, lambda part, out: part.nearest(vector, k, out))
+        lists = sum(len(p.ivf.centroids) for p in self.parts if p.ivf is not None)
+        return self._best(k, lambda part, out: part.nearest(vector, k, out, lists))
 
     def _best(
         self, k: int, search: Callable[[Part, NDArray[np.int64]], tuple[NDArray[np.int64], Floats]]
