@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from ragq.files import write_atomic
+
+# Terms whose numbers are kept in memory.
+_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,8 @@ class Vocabulary:
 
     letters: NDArray[np.uint8]
     ends: NDArray[np.int64]
+    # A question looks each of its terms up several times, and each time reads some twenty places of the file.
+    _found: dict[str, int | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def build(cls, terms: Iterable[str]) -> Vocabulary:
@@ -39,6 +44,13 @@ class Vocabulary:
 
     def find(self, term: str) -> int | None:
         """Number of the term, or None."""
+        if term not in self._found:
+            if len(self._found) >= _REMEMBERED:
+                self._found.clear()
+            self._found[term] = self._search(term)
+        return self._found[term]
+
+    def _search(self, term: str) -> int | None:
         wanted = term.encode("utf-8", "surrogatepass")
         low, high = 0, len(self.ends)
         while low < high:
