@@ -79,6 +79,7 @@ def clear(
             states, answers = forget(rag, patient)
         else:
             states, answers = wipe_all(rag.settings.cache_dir / "prefix"), rag.answer_cache().clear()
+            rag.answer_cache().clear_other_keys()
     if as_json:
         typer.echo(json.dumps({"answers": answers, "kv_states": states}, indent=2))
     else:
