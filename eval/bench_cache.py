@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def _foreign(folder: Path, embedder: Encoder, lexicon: Lexicon, tries: int) -> d
     """Ask, under other patients' keys, the very questions that one patient has answers to, and paraphrases of them."""
     cache = AnswerCache(folder / "answers.db")
     pairs = [p for p in clinical_pairs() if p.same]
-    likeness = _likeness(cache, embedder, lexicon)
+    likeness = _likeness(cache, _Once(embedder), lexicon)
     words = {q: read_wording(q, lexicon) for p in pairs for q in (p.q1, p.q2)}
     for at, pair in enumerate(pairs):
         cache.store(_key(at % 50), str(at % 50), pair.q1, {"text": "", "refusal": None}, words[pair.q1])
@@ -127,6 +128,17 @@ def _foreign(folder: Path, embedder: Encoder, lexicon: Lexicon, tries: int) -> d
             hits += found is not None and found.question not in own
     cache.close()
     return {"foreign_tries": tries // 2 * 2, "foreign_hits": hits}
+
+
+class _Once:
+    """An embedder that embeds every text once: hits are counted, not timed."""
+
+    def __init__(self, embedder: Encoder) -> None:
+        self.name, self.dimension = embedder.name, embedder.dimension
+        self._embed = lru_cache(maxsize=None)(lambda text: embedder.encode([text])[0])
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.stack([self._embed(text) for text in texts])
 
 
 def _key(patient: int) -> dict[str, Any]:
