@@ -79,14 +79,29 @@ def _fastest(speeds: list[Speed], kind: str) -> int:
 
 
 def running_now(samples: int = 3, gap_s: float = 0.004) -> int:
-    """Threads on this machine, besides the caller's, that are running or want to: the least of a few looks (10 ms)."""
+    """Threads of other processes that are running or want to: the least of a few looks (10 ms).
+
+    This process's own are left out: onnxruntime's pool spins on for a while after an embedding.
+    """
     found = []
     for i in range(samples):
         if i:
             time.sleep(gap_s)
         try:
             field = Path("/proc/loadavg").read_text(encoding="ascii").split()[3]
+            found.append(int(field.partition("/")[0]) - _running_here())
         except (OSError, IndexError):
             return 0
-        found.append(int(field.partition("/")[0]) - 1)
     return max(0, min(found))
+
+
+def _running_here() -> int:
+    """Threads of this process that are running."""
+    running = 0
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            # The state follows the name, which is in parentheses and may hold any character.
+            running += (task / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] == "R"
+        except (OSError, IndexError):
+            continue
+    return running
