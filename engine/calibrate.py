@@ -89,19 +89,21 @@ def running_now(samples: int = 3, gap_s: float = 0.004) -> int:
             time.sleep(gap_s)
         try:
             field = Path("/proc/loadavg").read_text(encoding="ascii").split()[3]
-            found.append(int(field.partition("/")[0]) - _running_here())
+            found.append(int(field.partition("/")[0]) - running_here())
         except (OSError, IndexError):
             return 0
     return max(0, min(found))
 
 
-def _running_here() -> int:
+def running_here() -> int:
     """Threads of this process that are running."""
     running = 0
     for task in Path("/proc/self/task").iterdir():
         try:
             # The state follows the name, which is in parentheses and may hold any character.
-            running += (task / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] == "R"
+            running += (task / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[
+                0
+            ] == "R"
         except (OSError, IndexError):
             continue
     return running

@@ -1,8 +1,11 @@
+import hashlib
 import json
+import threading
+import time
 
 import pytest
 from ragq.engine import probe
-from ragq.engine.calibrate import Speed, candidates, choose, cores
+from ragq.engine.calibrate import Speed, candidates, choose, cores, running_here
 from ragq.engine.models import model_path
 from ragq.errors import ModelError
 from ragq.eval.tiny_model import tiny_llama
@@ -70,6 +73,23 @@ def test_a_busy_machine_leaves_the_cores_that_others_use():
     assert choose(SPEEDS, running=2, n_cores=4) == (2, 2)
     assert choose(SPEEDS, running=3, n_cores=4) == (1, 1)
     assert choose(SPEEDS, running=40, n_cores=4) == (1, 1)
+
+
+def test_threads_of_this_process_are_told_from_those_of_others():
+    data, done = bytes(20_000_000), threading.Event()
+
+    def work():
+        while not done.is_set():
+            hashlib.blake2b(data).digest()  # without the interpreter's lock
+
+    assert running_here() >= 1
+    busy = threading.Thread(target=work)
+    busy.start()
+    try:
+        assert any(running_here() >= 2 or time.sleep(0.005) for _ in range(2000))
+    finally:
+        done.set()
+        busy.join()
 
 
 def test_candidates_are_all_cores_and_shares_of_them():
