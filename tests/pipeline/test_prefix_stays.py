@@ -22,7 +22,7 @@ def engine(models_dir):
 def stable(engine, home, question="INR?", evidence=()):
     with Ragq.open(home) as rag:
         shards = rag.open_shards("42")
-        summary = summarise(asking._tables(shards, rag.lexicon(shards)))
+        summary = summarise(asking.tables_of(shards, rag.lexicon(shards)))
         for shard in shards:
             shard.close()
     prompt = prompts.build(engine, summary, evidence, question, "en", 64)
