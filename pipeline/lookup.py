@@ -19,8 +19,10 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
     record = tables.record
     names = question.named("drug", "unknown-drug", "class")
     if question.is_general():
-        # What holds for anybody stands in the shared pages; that the patient takes the drug is in the summary.
-        return []
+        # What holds for anybody stands in the shared pages; the patient's own dose may be meant all the same.
+        if "dose" not in question.intents or question.intents & {"highest", "lowest"}:
+            return []
+        return list(dict.fromkeys(medication_evidence(m, tables) for n in names for m in record.of(n) if m.is_active))
     if "dose" in question.intents and not names:
         return [medication_evidence(m, tables) for m in record.active()]
     found = [medication_evidence(m, tables) for n in names for m in record.of(n)]
