@@ -1,7 +1,7 @@
 """Values: numbers, dates, drugs, labs and negations in an answer that its cited quotes do not hold.
 
 A check of its own over `ragq.index.spans`, independent of the pipeline's gate: it sees what the user sees, the
-sentences and the quotes behind their citations under their headings, and none of what the pipeline knows besides.
+sentences and the quotes behind their citations, and none of what the pipeline knows besides.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def unsupported_values(answer: Answer, lexicon: Lexicon) -> list[str]:
 
 def _of_sentence(sentence: Sentence, answer: Answer, asked: set[tuple[str, str]], lexicon: Lexicon) -> Iterator[str]:
     text = strip_marks(sentence.text)
-    cited = [answer.citations[n - 1] for n in sentence.citations]
-    # A citation is shown with its headings, and a page's headings say which drug its lines are about.
-    there = [span for c in cited for span in protected(f"{c.section}: {c.quote}", lexicon)]
+    quotes = [answer.citations[n - 1].quote for n in sentence.citations]
+    there = [span for quote in quotes for span in protected(quote, lexicon)]
     spans = protected(text, lexicon)
     absence = sentence.verdict == "table" and any((s.kind, s.norm) == ("negation", "no") for s in spans)
     for span in spans:
