@@ -55,11 +55,14 @@ def answer(
     shards = rag.open_shards(patient, wanted)
     try:
         key = cache_key(rag, shards, patient, text, wanted)
-        if no_cache or not rag.settings.cache:
-            yield from _compute(rag, text, patient, shards, key, trace, look=False, cached=False)
-            return
-        if not refresh and (found := _exact(rag, key, text, trace)):
+        cached = rag.settings.cache and not no_cache
+        if cached and not refresh and (found := _exact(rag, key, text, trace)):
             yield from from_cache(rag, found, text, trace)
+            return
+        from ragq.pipeline.ask import fresh  # an exact repeat loads none of it
+
+        if not cached:
+            yield from fresh(rag, text, patient, shards, key, trace, look=False, cached=False)
             return
         with rag.flights().turn(digest_of(key, text)):
             again = Trace()
@@ -67,25 +70,10 @@ def answer(
                 trace.stages[-1:] = again.stages
                 yield from from_cache(rag, found, text, trace)
                 return
-            yield from _compute(rag, text, patient, shards, key, trace, look=not refresh)
+            yield from fresh(rag, text, patient, shards, key, trace, look=not refresh, cached=True)
     finally:
         for shard in shards:
             shard.close()
-
-
-def _compute(
-    rag: Ragq,
-    text: str,
-    patient: str | None,
-    shards: Sequence[Shard],
-    key: dict[str, Any],
-    trace: Trace,
-    look: bool,
-    cached: bool = True,
-) -> Iterator[Event]:
-    from ragq.pipeline.ask import fresh
-
-    yield from fresh(rag, text, patient, shards, key, trace, look, cached)
 
 
 def cache_key(
