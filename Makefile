@@ -87,8 +87,9 @@ distclean: clean ## also remove the environment, models and indexes (.venv, .set
 
 # The stamps below need an installed ragq, but a reinstall makes neither models nor the index wrong.
 .setup/models-$(HOME_KEY): engine/catalogue.py | .setup/install
-	$(call STEP,bringing the models to $(RAGQ_HOME): 1.2 GB)
+	$(call STEP,bringing the models to $(RAGQ_HOME): 1.2 GB, and as much again for the copy that suits this CPU)
 	@$(BIN)/ragq models pull qwen2.5-coder-1.5b minilm-l6 minilm-l6-int8 > /dev/null
+	@$(BIN)/ragq models optimise qwen2.5-coder-1.5b > /dev/null || [ $$? -eq 1 ]
 	$(DONE)
 
 .setup/test-models-$(HOME_KEY): engine/catalogue.py | .setup/install

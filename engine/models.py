@@ -34,8 +34,10 @@ __all__ = [
     "install",
     "installed",
     "model_path",
+    "optimised_path",
     "pull",
     "registry",
+    "running_path",
     "verify",
 ]
 
@@ -104,6 +106,23 @@ def model_path(name_or_path: str | Path, models_dir: Path) -> Path:
     if len(path.parts) > 1 or path.suffix in {".gguf", ".onnx", ".safetensors"}:
         raise MissingError(f"no model at {path}; give a path that exists or a name from `ragq models ls`")
     raise _unknown(name)
+
+
+def optimised_path(model: Path, models_dir: Path) -> Path:
+    """Where the copy of a GGUF lies that `ragq models optimise` made for this CPU, if it kept one."""
+    return models_dir / f"{model.stem}.optimised.gguf"
+
+
+def running_path(name_or_path: str | Path, models_dir: Path) -> Path:
+    """The file that answers run on: of a registered model the optimised copy, where there is one that is not older than
+    the model; else `model_path`, which says what it raises.
+    """
+    path = model_path(name_or_path, models_dir)
+    copy = optimised_path(path, models_dir)
+    registered = str(name_or_path).lower() in _names()
+    if registered and copy.is_file() and copy.stat().st_mtime >= path.stat().st_mtime:
+        return copy
+    return path
 
 
 def hub_place(name: str) -> tuple[str, str, str]:

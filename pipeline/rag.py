@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ragq.cache.answers import AnswerCache
 from ragq.cache.flight import Flights
 from ragq.errors import MissingError, RagqError, UsageError
+from ragq.files import writable
 from ragq.index.damage import told
 from ragq.index.filter import Filter
 from ragq.index.store import Shard, open_shard
@@ -44,6 +45,8 @@ def _with_key(settings: Settings) -> tuple[Settings, bytes | None, str | None]:
 
     if not settings.cache:
         return settings, None, None
+    if not writable(settings.cache_dir):
+        return settings.model_copy(update={"cache": False}), None, None
     try:
         return settings, read_key(settings.key_path), None
     except UsageError as error:
@@ -51,10 +54,10 @@ def _with_key(settings: Settings) -> tuple[Settings, bytes | None, str | None]:
 
 
 def model_file(settings: Settings) -> Path:
-    """The generator's GGUF. Raises MissingError when it is not here."""
-    from ragq.engine.models import model_path
+    """The generator's GGUF, optimised for this CPU where it was. Raises MissingError when it is not here."""
+    from ragq.engine.models import running_path
 
-    return Path(model_path(settings.model, settings.models_dir))
+    return running_path(settings.model, settings.models_dir)
 
 
 class Ragq:
@@ -189,20 +192,34 @@ class Ragq:
             self._loading.start()
 
     async def aask(
-        self, question: str, patient: str | None = None, refresh: bool = False, no_cache: bool = False
+        self,
+        question: str,
+        patient: str | None = None,
+        refresh: bool = False,
+        no_cache: bool = False,
+        *,
+        since: str | None = None,
+        types: Sequence[str] = (),
     ) -> Answer:
         """`ask` for asyncio, in a worker thread."""
         import asyncio
 
-        return await asyncio.to_thread(self.ask, question, patient, refresh, no_cache)
+        return await asyncio.to_thread(self.ask, question, patient, refresh, no_cache, since=since, types=types)
 
     async def aask_stream(
-        self, question: str, patient: str | None = None, refresh: bool = False, no_cache: bool = False
+        self,
+        question: str,
+        patient: str | None = None,
+        refresh: bool = False,
+        no_cache: bool = False,
+        *,
+        since: str | None = None,
+        types: Sequence[str] = (),
     ) -> AsyncIterator[Event]:
         """`ask_stream` for asyncio."""
         import asyncio
 
-        events = self.ask_stream(question, patient, refresh, no_cache)
+        events = self.ask_stream(question, patient, refresh, no_cache, since=since, types=types)
         while (event := await asyncio.to_thread(next, events, None)) is not None:
             yield event
 

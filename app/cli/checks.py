@@ -111,11 +111,11 @@ def cache_key(settings: Settings) -> Check:
 
 def models_present(settings: Settings) -> Iterator[Check]:
     """Whether the generator and the embedders are here with the size they should have."""
-    from ragq.engine.models import model_path
+    from ragq.engine.models import running_path
 
     for role, name in (("generator", settings.model), ("embedder", settings.embedder)):
         try:
-            yield Check(role, "ok", f"{name} at {model_path(name, settings.models_dir)}")
+            yield Check(role, "ok", f"{name} at {running_path(name, settings.models_dir)}")
         except RagqError as error:
             yield Check(role, "fail", str(error), f"ragq models pull {name}")
     light = "minilm-l6-int8"
@@ -125,7 +125,15 @@ def models_present(settings: Settings) -> Iterator[Check]:
 
 
 def engine_usable(settings: Settings) -> Check:
-    """Whether the smallest generator that is here decodes; in a child, because a bad build kills its process."""
+    """Whether the generator decodes, or the smallest registered one where it is not here; in a child, because a bad build
+    kills its process.
+    """
+    from ragq.engine.models import running_path
+
+    try:
+        return decodes(running_path(settings.model, settings.models_dir))
+    except RagqError:
+        pass  # `models_present` says so
     here = [(spec.size or 0, path) for spec in registry() if spec.role in ("generator", "compressor")
             if (path := installed(spec, settings.models_dir))]  # fmt: skip
     ggufs = sorted(pair for pair in here if pair[1].suffix == ".gguf")

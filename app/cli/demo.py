@@ -50,8 +50,11 @@ def demo() -> None:
 
 
 def _pull_missing() -> None:
-    """The generator and embedder of the settings, and the light form of the embedder that reads questions."""
+    """The generator and embedder of the settings, and the light form of the embedder that reads questions; a generator
+    that is new here also gets its copy for this CPU, if that is faster.
+    """
     from ragq import settings
+    from ragq.cli.models import optimised
     from ragq.engine.models import find, installed, pull, registry
 
     configured = settings.load()
@@ -61,6 +64,10 @@ def _pull_missing() -> None:
     for name in missing:
         with download_bar() as progress:
             pull(name, configured.models_dir, progress)
+        if name == configured.model:
+            typer.echo("fitting the model to this CPU (about a minute)", err=True)
+            done = optimised(configured, name)
+            typer.echo(done.reason or f"answers run on {done.path}", err=True)
 
 
 def _index(rag: Ragq) -> list[AddReport]:

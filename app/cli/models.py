@@ -6,9 +6,14 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from ragq.cli.terminal import download_bar
+
+if TYPE_CHECKING:
+    from ragq.engine.optimise import Optimised
+    from ragq.settings import Settings
 
 models = typer.Typer(help="The models that ragq can use: list, bring, locate, check.", no_args_is_help=True)
 
@@ -160,7 +165,8 @@ def optimise(
 ) -> None:
     """Write a copy whose tensors have the types that this CPU multiplies fastest, if it stays as good.
 
-    The copy stands beside the models as NAME.optimised.gguf; use it with `--model PATH` or in ragq.toml.
+    The copy stands in the models folder as FILE.optimised.gguf. A registered model is run from its copy from then on
+    (`ragq demo` makes one); of another file name the copy with `--model PATH`. Delete it to go back.
 
     Example: ragq models optimise qwen2.5-coder-0.5b
 
@@ -170,28 +176,8 @@ def optimise(
     from dataclasses import asdict
 
     from ragq import settings
-    from ragq.corpora import CLINIC
-    from ragq.engine import machine as machines
-    from ragq.engine import optimise as engine
-    from ragq.engine.calibrate import cores
-    from ragq.engine.facts import facts
-    from ragq.engine.gguf import read_gguf
-    from ragq.engine.models import model_path
-    from ragq.files import private_dir
 
-    configured = settings.load()
-    source = model_path(name, configured.models_dir)
-
-    def tell(text: str) -> None:
-        typer.echo(text, err=True)
-
-    kinds = [*facts(read_gguf(source), name).by_type, *engine.CANDIDATES]
-    threads = configured.threads or cores()
-    machine = machines.measured(configured.cache_dir / "machine.json", kinds, threads, tell)
-    guidelines = sorted((CLINIC / "shared" / "guidelines").glob("*.md"))
-    text = "\n".join(path.read_text(encoding="utf-8") for path in guidelines)[:8000]
-    target = private_dir(configured.models_dir) / f"{source.stem}.optimised.gguf"
-    done = engine.optimise(source, target, machine, text, bound, coarser, tell)
+    done = optimised(settings.load(), name, bound, coarser)
     if as_json:
         typer.echo(json.dumps(asdict(done), indent=2, ensure_ascii=False, default=str))
     else:
@@ -207,3 +193,27 @@ def optimise(
         typer.echo(done.path if done.path else f"not kept: {done.reason}")
     if done.path is None:
         raise typer.Exit(1)
+
+
+def optimised(configured: Settings, name: str, bound: float = 0.01, coarser: bool = False) -> Optimised:
+    """Make the copy of a model that suits this CPU, telling on stderr what is done. Raises as `optimise` does."""
+    from ragq.corpora import CLINIC
+    from ragq.engine import machine as machines
+    from ragq.engine import optimise as engine
+    from ragq.engine.calibrate import cores
+    from ragq.engine.facts import facts
+    from ragq.engine.gguf import read_gguf
+    from ragq.engine.models import model_path, optimised_path
+    from ragq.files import private_dir
+
+    def tell(text: str) -> None:
+        typer.echo(text, err=True)
+
+    source = model_path(name, configured.models_dir)
+    kinds = [*facts(read_gguf(source), name).by_type, *engine.CANDIDATES]
+    threads = configured.threads or cores()
+    machine = machines.measured(configured.cache_dir / "machine.json", kinds, threads, tell)
+    guidelines = sorted((CLINIC / "shared" / "guidelines").glob("*.md"))
+    text = "\n".join(path.read_text(encoding="utf-8") for path in guidelines)[:8000]
+    target = optimised_path(source, private_dir(configured.models_dir))
+    return engine.optimise(source, target, machine, text, bound, coarser, tell)

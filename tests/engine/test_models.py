@@ -21,8 +21,10 @@ from ragq.engine.models import (
     install,
     installed,
     model_path,
+    optimised_path,
     pull,
     registry,
+    running_path,
     verify,
 )
 from ragq.errors import MissingError, UsageError
@@ -94,6 +96,20 @@ def test_missing_model_tells_the_pull_command(tmp_path: Path):
         model_path("qwen2.5-coder-0.5b", tmp_path)
     with pytest.raises(MissingError, match=r"no model at .*absent\.gguf"):
         model_path(tmp_path / "absent.gguf", tmp_path)
+
+
+def test_a_registered_model_runs_from_its_copy_while_that_is_not_older(tmp_path: Path):
+    spec = find("smollm2-135m")
+    model = tmp_path / spec.files[0].path
+    with model.open("wb") as file:
+        file.truncate(spec.size)
+    copy = optimised_path(model, tmp_path)
+    assert running_path("smollm2-135m", tmp_path) == model
+    copy.write_bytes(b"GGUF")
+    assert running_path("SmolLM2-135M", tmp_path) == copy
+    assert running_path(model, tmp_path) == model
+    os.utime(copy, (0, 0))
+    assert running_path("smollm2-135m", tmp_path) == model
 
 
 def test_a_path_is_its_own_model(tmp_path: Path):
