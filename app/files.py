@@ -18,6 +18,12 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def writable(path: Path) -> bool:
+    """Whether something can be written at `path`, or where it would be made: in the nearest folder above that is there."""
+    here = next(place for place in (path, *path.absolute().parents) if place.exists())
+    return os.access(here, os.W_OK)
+
+
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a file beside `path`, flush it to the disk and rename it into place.
 

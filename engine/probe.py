@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,9 @@ def trial(model: Path, folder: Path, tell: Callable[[str], None] | None = None) 
         tell("trying the model once…")
     extra, speeds = _first_run(model)
     made = Trial(extra, tuple(Speed(**s) for s in speeds), weights_digest(model))
-    private_dir(folder)
-    write_atomic(kept, lambda file: file.write(json.dumps(asdict(made)).encode()))
+    with suppress(OSError):  # on a disk that is full or cannot be written the next process tries again
+        private_dir(folder)
+        write_atomic(kept, lambda file: file.write(json.dumps(asdict(made)).encode()))
     return made
 
 

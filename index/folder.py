@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from pathlib import Path
 from urllib.parse import quote
@@ -27,10 +28,19 @@ def owners(index_dir: Path) -> list[str]:
     return sorted(found, key=lambda o: (not o.startswith("shared:"), len(o), o))
 
 
+def address(folder: Path) -> str:
+    """SQLite URI of a shard's database. In a folder that cannot be written, a write-ahead log cannot be made either, so
+    the file is opened as one that never changes; not when a log with changes lies there, which would be passed over.
+    """
+    log = folder / "shard.db-wal"
+    unchanging = not os.access(folder, os.W_OK) and not (log.exists() and log.stat().st_size)
+    return f"file:{quote(str(folder / 'shard.db'))}" + ("?mode=ro&immutable=1" if unchanging else "?mode=rw")
+
+
 def owner_of(folder: Path) -> str | None:
     """Whose shard lies in a folder, by its own database; None when that cannot be read."""
     try:
-        db = sqlite3.connect(f"file:{quote(str(folder / 'shard.db'))}?mode=ro", uri=True)
+        db = sqlite3.connect(address(folder).replace("?mode=rw", "?mode=ro"), uri=True)
         try:
             return str(db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0])
         finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 from ragq.errors import RagqError
-from ragq.files import private_dir
+from ragq.files import private_dir, writable
 from ragq.index.store import shard_folder
 
 LOCK_SECONDS = 30.0
@@ -17,11 +17,16 @@ LOCK_SECONDS = 30.0
 
 @contextmanager
 def writing(index_dir: Path, owner: str) -> Iterator[None]:
-    """Hold the shard's write lock; waits LOCK_SECONDS, then raises RagqError saying who holds it.
+    """Hold the shard's write lock; waits LOCK_SECONDS, then raises RagqError saying who holds it; at once where
+    nothing can be written.
 
     The lock lies beside the shard's folder, so that the folder itself can be removed under it.
     """
     folder = shard_folder(index_dir, owner)
+    if not writable(folder):
+        raise RagqError(
+            f"{owner}: {folder} cannot be written; set RAGQ_HOME to a folder that can, or change who owns it"
+        )
     private_dir(folder.parent)
     # By the hash alone: the lock outlives a shard that is removed, and must not tell whose it was.
     name = folder.name.rpartition("-")[2]

@@ -78,7 +78,7 @@ def retrieve(query: Query, vector: NDArray[np.float32], shards: Sequence[OpenSha
     dense = np.concatenate([scores for _, _, scores in found])
     places = [i for i, (rows, _, _) in enumerate(found) for _ in range(len(rows))]
     fused = fuse(lexical, dense, highest(query.terms, idfs))
-    best = _with_shares(largest(fused, len(fused)), [shards[i].shard.owner for i in places], k)
+    best = with_shares(largest(fused, len(fused)), [shards[i].shard.owner for i in places], k)
     hits: dict[int, Hit] = {}
     for place, opened in enumerate(shards):
         wanted = {int(rowids[i]): i for i in best if places[i] == place}
@@ -103,7 +103,7 @@ def _candidates(
     return rowids, scores, np.array([known[r] for r in rowids.tolist()], dtype=np.float32)
 
 
-def _with_shares(order: NDArray[np.int64], owners: Sequence[str], k: int) -> list[int]:
+def with_shares(order: NDArray[np.int64], owners: Sequence[str], k: int) -> list[int]:
     """The k best, but of each shard at least an even share where it has as many: a patient's few chunks are not
     crowded out by a large library that speaks of the same drugs.
     """

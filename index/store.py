@@ -7,6 +7,7 @@ Every document is written in one transaction, so that a kill leaves whole docume
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, fields
@@ -207,7 +208,9 @@ def open_shard(index_dir: Path, owner: str) -> Shard:
         )
     if not (folder / "shard.db").is_file():
         flag = (
-            f"--patient {name}" if kind == "patient" else "--shared" + ("" if name == "default" else f" --name {name}")
+            f"--patient {shlex.quote(name)}"
+            if kind == "patient"
+            else "--shared" + ("" if name == "default" else f" --name {shlex.quote(name)}")
         )
         raise MissingError(f"no index for {kind} {name!r}; add documents with `ragq index add PATH {flag}`")
     try:

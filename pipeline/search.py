@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from ragq.errors import UsageError
 from ragq.index.damage import told
 from ragq.index.duplicates import distinct
@@ -13,7 +14,7 @@ from ragq.index.expand import with_rest
 from ragq.index.filter import Filter
 from ragq.index.hit import Hit
 from ragq.index.rerank import rerank
-from ragq.index.retrieve import make_query, retrieve
+from ragq.index.retrieve import make_query, retrieve, with_shares
 
 if TYPE_CHECKING:
     from ragq.pipeline.rag import Ragq
@@ -67,7 +68,8 @@ def _search(rag: Ragq, text: str, patient: str | None, k: int, wanted: Filter) -
         hits, repeated = distinct(retrieve(query, vector, opened, max(k, rag.settings.candidates)), lexicon)
         if reranker := rag.reranker():
             hits = rerank(text, hits, reranker)
-        hits = with_rest(hits[:k], {s.owner: s for s in shards}, k)
+        best = with_shares(np.arange(len(hits)), [h.chunk.shard for h in hits], k)
+        hits = with_rest([hits[i] for i in best], {s.owner: s for s in shards}, k)
         return Found(hits, repeated, query.expansions, [s.owner for s in shards])
     finally:
         for shard in shards:

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from ragq.index.add import AddReport
     from ragq.pipeline.remove import Removed
 
-index = typer.Typer(help="The documents that answers come from: add, list, remove, count, check.", no_args_is_help=True)
+index = typer.Typer(
+    help="The documents that answers come from: add, ls, search, rm, stats, verify, repair, compact, export, import.",
+    no_args_is_help=True,
+)
 
 _JSON = typer.Option(False, "--json", help="Print one JSON value instead of text.")
 
@@ -34,7 +37,9 @@ index.command("import")(care.import_)
 
 @index.command("add")
 def add(
-    paths: list[Path] = typer.Argument(metavar="PATH...", help="Files and folders: Markdown, text, PDF, HTML, FHIR."),
+    paths: list[Path] = typer.Argument(
+        metavar="PATH...", help="Files and folders: Markdown, text, PDF, HTML, DOCX, CSV, FHIR R4, C-CDA, HL7 v2."
+    ),
     patient: str | None = PATIENT,
     shared: bool = SHARED,
     name: str = NAME,

@@ -6,12 +6,16 @@ import re
 
 from ragq.index.document import Section
 
-# Control characters other than tab and newline carry no text, and lone surrogates cannot be stored as UTF-8.
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+# Orders to a terminal (ECMA-48: ESC, a kind, parameters, an end), control characters other than tab and newline, and
+# marks that show characters in another order than they stand carry no text; lone surrogates cannot be stored as UTF-8.
+_UNPRINTABLE = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:
-    """Unify line ends and put a space for each control character and lone surrogate."""
+    """Unify line ends and put a space for each order to a terminal, control character and lone surrogate."""
     return _UNPRINTABLE.sub(" ", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -235,3 +236,31 @@ def test_progress_is_lines_where_stderr_is_no_terminal(capsys):
     report = _lines("indexing", every=3600)
     report("b.md", 1, 40)
     assert capsys.readouterr().err == "indexing: 3 of 40 files, now a.md\n"
+
+
+def test_a_home_that_cannot_be_written_is_read(copied_home, environment, tmp_path):
+    mount = f"mount --bind {copied_home} {copied_home} && mount -o remount,bind,ro {copied_home} && "
+    isolated = ["unshare", "-m", "sh", "-c"]
+    if shutil.which("unshare") is None or subprocess.run([*isolated, mount + "true"], capture_output=True).returncode:
+        pytest.skip("needs a mount of its own")
+
+    def run(command):
+        env = environment(copied_home, RAGQ_MODEL="smollm2-135m")
+        return subprocess.run(
+            [*isolated, mount + f"{sys.executable} -m ragq {command}"], env=env, capture_output=True, text=True
+        )
+
+    for question in ("interaction with anticoagulant?", "Why was amiodarone started?"):
+        asked = run(f"ask '{question}' --patient 42 --json")
+        assert json.loads(asked.stdout)["text"], asked.stderr
+    (tmp_path / "a.md").write_text("INR 2.4.")
+    added = run(f"index add {tmp_path / 'a.md'} --patient 42")
+    assert added.returncode == 1
+    assert "cannot be written; set RAGQ_HOME" in added.stderr
+
+
+def test_a_search_over_a_patient_shows_lines_of_the_record_too(ragq, clinic_home):
+    found = json.loads(ragq(clinic_home, "index", "search", "warfarin", "--patient", "1", "--json").stdout)
+    shards = [hit["shard"] for hit in found["hits"]]
+    assert shards.count("patient:1") >= 3
+    assert "shared:default" in shards

@@ -190,3 +190,10 @@ def test_yaml_tags_build_nothing(tmp_path):
 def test_front_matter_without_text_is_refused(tmp_path):
     with pytest.raises(LoadError, match="nothing but front matter"):
         put(tmp_path / "a.md", "---\ntitle: x\n---\n\n")
+
+
+def test_what_steers_a_terminal_or_turns_characters_round_is_no_text(tmp_path):
+    text = "K \x1b[2Jsodium 140 \x1b]0;title\x07mmol \x1b[1;31mlow\x1b[0m \u202edesrever\u202c.\n" + "Stable. " * 99
+    document = put(tmp_path / "a.txt", text)
+    assert document.text.split()[:6] == ["K", "sodium", "140", "mmol", "low", "desrever"]
+    assert document.text.split()[6] == "."

@@ -90,6 +90,7 @@ def test_no_shard_names_the_command_that_adds_one(tmp_path):
         ("patient:7", "--patient 7"),
         ("shared:default", "--shared`"),
         ("shared:x", "--shared --name x"),
+        ("patient:7; reboot", "--patient '7; reboot'"),
     ):
         with pytest.raises(MissingError, match=f"ragq index add PATH {flags}"):
             open_shard(tmp_path, owner)
