@@ -21,7 +21,7 @@ PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup ask test lint types contracts bench eval clean distclean
+.PHONY: help setup ask test lint types contracts bench eval peers clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -56,12 +56,15 @@ bench: setup ## time one question: nothing kept, KV state kept, answer kept
 eval: setup ## score the gold questions
 	@$(BIN)/ragq eval qa
 
+peers: .setup/peers ## the RAG stacks that `ragq eval peers` compares with, in .peers; prints their versions
+	@.peers/bin/python -m pip freeze | grep -iE '^(llama|langchain|txtai|torch|transformers)'
+
 clean: ## remove what the tools leave behind
 	@rm -rf .tree .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
-distclean: clean ## also remove the environment, models and indexes (.venv, .setup, .ragq)
-	@rm -rf .venv .setup .ragq *.egg-info
+distclean: clean ## also remove the environments, models and indexes (.venv, .peers, .setup, .ragq)
+	@rm -rf .venv .peers .setup .ragq *.egg-info
 
 .setup/venv:
 	$(call STEP,making .venv)
@@ -78,6 +81,15 @@ distclean: clean ## also remove the environment, models and indexes (.venv, .set
 	$(call STEP,building llama.cpp: about 5 minutes on two cores)
 	@CFLAGS='-fno-tree-dse -fno-dse' CXXFLAGS='-fno-tree-dse -fno-dse' \
 	  $(PIP) install --no-cache-dir -c constraints.txt llama-cpp-python==$(LLAMA)
+	$(DONE)
+
+# The peers get the llama.cpp that was built above: the same code answers behind every stack, and nothing is built twice.
+.setup/peers: eval/peers/constraints.txt .setup/llama-$(LLAMA)
+	$(call STEP,making .peers: LlamaIndex; LangChain; txtai; LLMLingua)
+	@$(PYTHON) -m venv .peers
+	@cp -r $(BIN)/../lib/python*/site-packages/llama_cpp $(BIN)/../lib/python*/site-packages/llama_cpp_python-*.dist-info \
+	  .peers/lib/python*/site-packages/
+	@.peers/bin/python -m pip --disable-pip-version-check -qq install --no-deps -r eval/peers/constraints.txt
 	$(DONE)
 
 .setup/install: pyproject.toml constraints.txt .setup/llama-$(LLAMA)

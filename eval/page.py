@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ragq.eval.charts import charts
 from ragq.eval.report import Report, short
 from ragq.files import write_atomic
 
@@ -48,16 +49,24 @@ class Way:
     parts: tuple[Part, ...]
 
 
-def render(report: Report) -> str:
-    """The page. Whatever the report holds is shown as text: jinja2 escapes it."""
+# What the template shows of a question; a suite gives what it has.
+_DEFAULTS: dict[str, Any] = {
+    "missing": [], "forbidden": [], "unsupported": [], "uncited": [], "wrong_citations": [], "citations": [], "dropped": [],
+    "answers": [], "evidence": [], "distilled": [], "refusal": None, "answer": "",
+}  # fmt: skip
+
+
+def render(report: Report, others: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The page, with the curves that the results of `others` give. Whatever they hold is shown as text: jinja2 escapes it."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("ragq.eval").joinpath("page.html.j2").read_text(encoding="utf-8"))
-    rows = report["questions"]
+    rows = [_whole(row) for row in report["questions"]]
     return template.render(
         report=report,
         figures=_figures(report),
+        charts=charts(report, others),
         groups=[(key, *_group(report[f"by_{key}"])) for key in ("kind", "lang", "route")],
         ways=ways(rows),
         times=[(route, [(_place(r["ttft_ms"]), r["id"]) for r in found]) for route, found in _by_route(rows).items()],
@@ -66,17 +75,45 @@ def render(report: Report) -> str:
     )
 
 
-def write(report: Report, path: Path) -> None:
+def write(report: Report, path: Path, others: Sequence[Mapping[str, Any]] = ()) -> None:
     """Write the page, whole or not at all."""
-    text = render(report)
+    text = render(report, others)
     write_atomic(path, lambda file: file.write(text.encode()))
 
 
+def _whole(row: Row) -> Row:
+    return {
+        **_DEFAULTS,
+        **row,
+        "distilled": [(d["chunk"], pieces(d["text"], row.get("evidence", ()))) for d in row.get("distilled", ())],
+    }
+
+
+def pieces(chunk: str, kept: Sequence[str]) -> list[tuple[str, bool]]:
+    """A chunk's text in pieces, each with whether it was put in front of the model (it stands in a line of `kept`)."""
+    found = sorted((at, at + len(line)) for line in kept if line and (at := chunk.find(line)) >= 0)
+    out: list[tuple[str, bool]] = []
+    end = 0
+    for start, stop in found:
+        if start > end:
+            out.append((chunk[end:start], False))
+        if stop > end:
+            out.append((chunk[max(start, end) : stop], True))
+        end = max(end, stop)
+    return [*out, (chunk[end:], False)] if end < len(chunk) else out
+
+
 def is_right(row: Row) -> bool:
-    """Every fact told and nothing unsupported, or an unanswerable question refused."""
-    if "error" in row or row["unsupported"]:
+    """Every fact told and nothing unsupported, or an unanswerable question refused; where a set has no facts, a right
+    answer contained, or half of its words shared.
+    """
+    if "error" in row or row.get("unsupported"):
         return False
-    return bool(row["facts_exact"]) if row["answerable"] else bool(row["refused"])
+    if not row["answerable"]:
+        return bool(row.get("refused", row.get("refusal")))
+    if row.get("facts_exact") is not None:
+        return bool(row["facts_exact"])
+    return bool(row.get("contains")) or row.get("f1", 0.0) >= 0.5
 
 
 def ways(rows: Sequence[Row]) -> list[Way]:

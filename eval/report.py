@@ -61,16 +61,30 @@ def write(report: Report, path: Path) -> None:
 
 def read(path: Path) -> Report:
     """An earlier report. Raises UsageError when the file is none, or of another schema."""
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; expected a report written by `ragq eval … --json FILE`") from None
-    except ValueError:
-        raise UsageError(f"{path}: not JSON; expected a report written by `ragq eval … --json FILE`") from None
-    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
-        found = report.get("schema") if isinstance(report, dict) else None
-        raise UsageError(f"{path}: expected a report of schema {SCHEMA}, found {found!r}")
+    report = _object(path, "a report written by `ragq eval … --json FILE`")
+    if report.get("schema") != SCHEMA:
+        raise UsageError(f"{path}: expected a report of schema {SCHEMA}, found {report.get('schema')!r}")
     return report
+
+
+def read_results(path: Path) -> Report:
+    """What a bench or a suite wrote; its figures are under `results`. Raises UsageError when the file is none of those."""
+    found = _object(path, "results written by `ragq bench … --json FILE`")
+    if not isinstance(found.get("results"), dict):
+        raise UsageError(f"{path}: expected `results`, as `ragq bench … --json FILE` writes them")
+    return found
+
+
+def _object(path: Path, expected: str) -> Report:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; expected {expected}") from None
+    except ValueError:
+        raise UsageError(f"{path}: not JSON; expected {expected}") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{path}: expected {expected}, found {type(found).__name__}")
+    return found
 
 
 def table(report: Report) -> str:
@@ -89,6 +103,12 @@ def table(report: Report) -> str:
         ]
         parts.append(_aligned([[group, *(short(c) for c in columns)], *rows]))
     return "\n\n".join(parts)
+
+
+def figures_table(report: Report) -> str:
+    """Every figure of the report on a line of its own."""
+    rows = [[name, _shown(name, value)] for name, value in report["results"].items()]
+    return f"{report['suite']}, model {report['versions']['model']}\n\n{_aligned(rows)}"
 
 
 @dataclass(frozen=True, slots=True)

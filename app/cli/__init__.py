@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import typer
-from ragq.cli import ask, bench, cache, config, demo, doctor, evaluate, index, plan, serve
+from ragq.cli import ask, bench, cache, config, demo, doctor, index, plan, serve
 from ragq.cli.models import models
+from ragq.cli.suites import evaluation
 from ragq.cli.tools import tools
 from ragq.errors import RagqError
 from ragq.interrupt import leave_on_signals
@@ -29,7 +30,7 @@ app.add_typer(models, name="models")
 app.add_typer(cache.cache, name="cache")
 app.add_typer(tools, name="tools")
 app.add_typer(config.config, name="config")
-app.add_typer(evaluate.evaluation, name="eval")
+app.add_typer(evaluation, name="eval")
 app.command("bench")(bench.bench)
 app.command("plan")(plan.plan)
 app.command("doctor")(doctor.doctor)

@@ -1,4 +1,6 @@
-"""`ragq eval`: score the whole pipeline on gold questions, show a report as a page, and compare two runs."""
+"""`ragq eval`: score the whole pipeline on gold questions, show a report as a page, and compare two runs; the other suites
+are in `suites.py`.
+"""
 
 from __future__ import annotations
 
@@ -65,19 +67,25 @@ def qa(
 @evaluation.command("page")
 def page(
     report_file: Path = typer.Argument(metavar="REPORT", help="A report written by `ragq eval … --json`."),
+    others: list[Path] | None = typer.Option(
+        None,
+        "--with",
+        metavar="FILE",
+        help="Results of `ragq bench` whose curves are shown too; may be given more than once.",
+    ),
     html_file: Path = typer.Option(..., "--html", metavar="FILE", help="Write the page here."),
 ) -> None:
-    """Write an earlier report as one HTML page: figures, where the time goes, every question with its answer.
+    """Write an earlier report as one HTML page: figures, curves, where the time goes, every question with its answer.
 
     The page holds the questions and answers themselves; it opens from the disk, without a network.
 
-    Example: ragq eval page qa.json --html qa.html
+    Example: ragq eval page qa.json --with cache.json --html qa.html
 
-    Fails: exit 2 when the file is no report.
+    Fails: exit 2 when a file is no report or no result of a bench.
     """
     from ragq.eval import page, report
 
-    page.write(report.read(report_file), html_file)
+    page.write(report.read(report_file), html_file, [report.read_results(path) for path in others or ()])
     typer.echo(html_file)
 
 
