@@ -49,6 +49,10 @@ class Settings(BaseModel):
         None, ge=1, description="engine threads; default: measured, and fewer on a busy machine"
     )
     kv_type: Literal["f16", "q8_0"] = Field("f16", description="numbers in the KV cache; q8_0 halves it and its files")
+    expert_ram: str | None = Field(
+        None,
+        description="memory for the experts of a mixture-of-experts model: 2GB, 25% of them, or auto; default: all",
+    )
     adapter: tuple[str, ...] = Field((), description="LoRA adapters over the generator, each NAME or NAME:SCALE")
     daemon: Literal["off", "auto"] = Field(
         "off", description="auto: keep the model loaded in a daemon between questions"

@@ -1,22 +1,25 @@
-"""Binding: one GGUF model and its context in llama.cpp. The only file that touches its C API."""
+"""Binding: one GGUF model and its context in llama.cpp, through its C API."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from ragq.engine.api import last_error, reason
 from ragq.engine.calibrate import cores
+from ragq.engine.experts import Experts, plan
+from ragq.engine.facts import Facts
 from ragq.engine.fits import check_memory, fits_twice
-from ragq.engine.gguf import TYPES, read_gguf
+from ragq.engine.model_text import ModelText
 from ragq.engine.options import Adapter, Options
+from ragq.engine.tap import HiddenChoiceError
 from ragq.errors import CancelledError, ModelError
 
 # Tokens whose logits are not wanted cost no output row, so the batch only bounds the compute buffer.
@@ -26,7 +29,7 @@ MAIN, ASIDE = 0, 1
 _KV_TYPES = {"f16": 1, "q8_0": 8}
 
 
-class Binding:
+class Binding(ModelText):
     """A model, its KV cache with two sequences, and what llama.cpp can do with them."""
 
     def __init__(
@@ -42,21 +45,19 @@ class Binding:
         this llama.cpp can load, DoesNotFitError when weights and window exceed the free memory.
         """
         started = time.perf_counter()
-        self.path = path
+        super().__init__(path)
         self.options = options or Options(**fields)
-        self._model: Any = None
         self._ctx: Any = None
         self._batch: Any = None
         self._memory: Any = None
         self._adapters: list[Any] = []
         self._cancelled = ctypes.create_string_buffer(2)
-        self._pieces: dict[int, bytes] = {}
         self._held: dict[int, list[int]] = {MAIN: [], ASIDE: []}
-        check_memory(path, self.options)
-        self._api = prepare()
+        self.experts: Experts | None = None
+        self.expert_note = ""
+        model = check_memory(path, self.options)
         try:
-            self._load(progress)
-            self._open_context()
+            self._open(model, progress)
             if self.options.adapters:
                 self.use_adapters(self.options.adapters)
         except BaseException:
@@ -64,11 +65,40 @@ class Binding:
             raise
         self.load_ms = (time.perf_counter() - started) * 1e3
 
+    def _open(self, model: Facts, progress: Callable[[float], None] | None) -> None:
+        """Load the model and make its context, with streamed experts where that is wished and possible."""
+        if self.options.expert_ram is not None:
+            tokens = min(self.options.n_ctx, model.context)
+            wish = plan(model, self.options.expert_ram, model.kv_bytes(tokens, self.options.kv_type))
+            self.expert_note = wish.why
+            if wish.layout is not None:
+                self.experts = Experts(model, self.path, wish.layout, wish.budget)
+        self._load(progress)
+        self._open_context()
+        if self.experts is not None and (why := self._try_experts()):
+            self.close()
+            self.expert_note, self.experts = why, None
+            self._load(progress)
+            self._open_context()
+
+    def _try_experts(self) -> str:
+        """Compute a token; the reason why the experts of this model cannot be streamed, or ''."""
+        try:
+            self.decode([0])
+        except HiddenChoiceError as error:
+            return str(error)
+        self.clear()
+        return ""
+
     def _load(self, progress: Callable[[float], None] | None) -> None:
         api = self._api
         params = api.llama_model_default_params()
         params.n_gpu_layers = 0
-        params.use_extra_bufts = self.options.extra_buffers and fits_twice(self.path)
+        weights = self.path if self.experts is None else self.experts.weights
+        # Other layouts are copies, which would take experts along that are in the file.
+        dense = self.experts is None or self.experts.opened_dense
+        self._extra = self.options.extra_buffers and dense and fits_twice(weights)
+        params.use_extra_bufts = self._extra
         if progress is not None:
 
             @api.llama_progress_callback  # type: ignore[untyped-decorator]
@@ -77,11 +107,11 @@ class Binding:
                 return True
 
             params.progress_callback = tell
-        _last_error.clear()
-        self._model = api.llama_model_load_from_file(os.fsencode(self.path), params)
+        last_error.clear()
+        self._model = api.llama_model_load_from_file(os.fsencode(weights), params)
         if not self._model:
             raise ModelError(
-                f"{self.path}: llama.cpp cannot load this model{_reason()}; check it with `ragq models verify`"
+                f"{self.path}: llama.cpp cannot load this model{reason()}; check it with `ragq models verify`"
             )
         self._vocab = api.llama_model_get_vocab(self._model)
         self.n_vocab = int(api.llama_vocab_n_tokens(self._vocab))
@@ -104,9 +134,11 @@ class Binding:
         # libc's strlen over two bytes of ours: not 0 once the first one is set, and no Python in the way of llama.cpp.
         params.abort_callback = ctypes.cast(ctypes.CDLL(None).strlen, api.ggml_abort_callback)
         params.abort_callback_data = ctypes.cast(self._cancelled, ctypes.c_void_p)
+        if self.experts is not None:
+            params.cb_eval = self.experts.attach(api, self._model)
         self._ctx = api.llama_init_from_model(self._model, params)
         if not self._ctx:
-            raise ModelError(f"{self.path}: no context of {self.n_ctx} tokens{_reason()}; ask for a smaller n_ctx")
+            raise ModelError(f"{self.path}: no context of {self.n_ctx} tokens{reason()}; ask for a smaller n_ctx")
         self.n_rs_seq = int(api.llama_n_rs_seq(self._ctx))
         self._memory = api.llama_get_memory(self._ctx)
         self._batch = api.llama_batch_init(N_BATCH, 0, 1)
@@ -131,12 +163,12 @@ class Binding:
             for adapter in adapters:
                 handle = api.llama_adapter_lora_init(self._model, os.fsencode(adapter.path))
                 if not handle:
-                    raise ModelError(f"{adapter.path}: no LoRA adapter for {self.path.name}{_reason()}")
+                    raise ModelError(f"{adapter.path}: no LoRA adapter for {self.path.name}{reason()}")
                 loaded.append(handle)
             handles = (api.llama_adapter_lora_p_ctypes * len(adapters))(*loaded)
             scales = (ctypes.c_float * len(adapters))(*(a.scale for a in adapters))
             if api.llama_set_adapters_lora(self._ctx, handles, len(adapters), scales):
-                raise ModelError(f"llama.cpp refuses the adapters of {self.path.name}{_reason()}")
+                raise ModelError(f"llama.cpp refuses the adapters of {self.path.name}{reason()}")
         except ModelError:
             for handle in loaded:
                 api.llama_adapter_lora_free(handle)
@@ -170,6 +202,9 @@ class Binding:
             self._api.llama_adapter_lora_free(adapter)
         if self._model:
             self._api.llama_model_free(self._model)
+        if self.experts is not None:
+            self.experts.close()
+            self.experts = None
         self._batch = self._ctx = self._model = self._memory = None
         self._adapters.clear()
 
@@ -178,49 +213,6 @@ class Binding:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def is_end(self, token: int) -> bool:
-        """Whether a token ends the answer."""
-        return bool(self._api.llama_vocab_is_eog(self._vocab, token))
-
-    def tokenize(self, text: str, *, special: bool = False) -> list[int]:
-        """Token ids of `text`, without BOS. Only with `special` is text like `<|im_end|>` a control token."""
-        data = text.encode("utf-8", errors="replace")
-        room = len(data) + 16
-        while True:
-            out = (ctypes.c_int32 * room)()
-            n = int(self._api.llama_tokenize(self._vocab, data, len(data), out, room, False, special))
-            if n >= 0:
-                return list(out[:n])
-            # A tokenizer without a space of its own spells it as three bytes.
-            room = -n
-
-    def piece(self, token: int) -> bytes:
-        """Bytes of one token; control tokens have none."""
-        found = self._pieces.get(token)
-        if found is None:
-            buffer = ctypes.create_string_buffer(256)
-            n = self._api.llama_token_to_piece(self._vocab, token, buffer, 256, 0, False)
-            found = self._pieces[token] = buffer.raw[: max(n, 0)]
-        return found
-
-    def bos(self) -> int | None:
-        """The token that a prompt must begin with, if the model wants one."""
-        wanted = self._api.llama_vocab_get_add_bos(self._vocab)
-        return int(self._api.llama_vocab_bos(self._vocab)) if wanted else None
-
-    def render_chat(self, system: str, user: str) -> str:
-        """The GGUF's chat template with these two messages, up to where the answer begins."""
-        template = self._api.llama_model_chat_template(self._model, None) or b"chatml"
-        message = self._api.llama_chat_message
-        chat = (message * 2)(
-            message(role=b"system", content=system.encode()), message(role=b"user", content=user.encode())
-        )
-        buffer = ctypes.create_string_buffer(16384)
-        n = self._api.llama_chat_apply_template(template, chat, 2, True, buffer, len(buffer))
-        if not 0 < n <= len(buffer):
-            raise ModelError(f"{self.path}: llama.cpp does not know its chat template")
-        return buffer.raw[:n].decode("utf-8")
 
     @property
     def _kv(self) -> list[int]:
@@ -270,13 +262,28 @@ class Binding:
                 row[0] = sequence
             self._batch_of = sequence
         self._batch.n_tokens = n
-        if code := self._api.llama_decode(self._ctx, self._batch):
+        if code := self._compute(n):
             at = len(held)
             self.clear()
             if self._cancelled[0] != b"\0":
                 raise CancelledError("cancelled")
-            raise ModelError(f"{self.path}: llama_decode returned {code} at token {at}{_reason()}")
+            raise ModelError(f"{self.path}: llama_decode returned {code} at token {at}{reason()}")
         held.extend(tokens)
+
+    def _compute(self, tokens: int) -> int:
+        """llama.cpp's code for the batch; with streamed experts, the cache is emptied when one could not be had."""
+        if self.experts is None:
+            return int(self._api.llama_decode(self._ctx, self._batch))
+        cancelled = self._cancelled[0]
+        try:
+            self.experts.begin(self._ctx, tokens, self.cancel)
+            code = int(self._api.llama_decode(self._ctx, self._batch))
+            self.experts.finish(code)
+        except ModelError:
+            self._cancelled[0] = cancelled
+            self.clear()
+            raise
+        return code
 
     def decode_rows(self, tokens: Sequence[int], rows: int | None = None) -> NDArray[np.float32]:
         """`decode`, and the logits after each of the last `rows` tokens (after each of all): a view of shape
@@ -346,75 +353,11 @@ class Binding:
             "kv_type": options.kv_type,
             "flash_attention": options.flash_attention,
             "swa_full": options.swa_full or not api.llama_model_n_swa(self._model),
-            "extra_buffers": options.extra_buffers,
+            "extra_buffers": self._extra if self.experts is None else ["but experts", self._extra],
             "batch": N_BATCH,
             "adapters": [[a.digest, a.scale] for a in options.adapters],
         }
 
-    def metadata(self, key: str) -> str:
-        """A scalar of the GGUF's metadata as text; empty when it is not there."""
-        buffer = ctypes.create_string_buffer(512)
-        n = self._api.llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
-        return buffer.value.decode("utf-8", errors="replace") if n >= 0 else ""
-
-    def _rope(self, key: str) -> str:
-        return self.metadata(f"{self.metadata('general.architecture')}.rope.{key}")
-
-
-_last_error: list[str] = []
-
-
-def _reason() -> str:
-    return f" ({_last_error[-1]})" if _last_error else ""
-
 
 def _bytes(array: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - a ctypes pointer
     return array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-
-
-def prepare() -> Any:  # noqa: ANN401 - ctypes functions carry no types
-    """The binding, imported on first use, silenced, its error lines kept for our own messages."""
-    global _callback
-    if "OMP_WAIT_POLICY" not in os.environ:
-        # Read once, when libgomp is loaded. Its own default spins so long at each barrier that decoding collapses
-        # when another process wants a core (1.8 against 9 tok/s on 2 busy cores).
-        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    # An assertion that fails would start a debugger to print a backtrace.
-    os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-    import llama_cpp.llama_cpp as api
-
-    if _callback is None:
-
-        @api.llama_log_callback  # type: ignore[untyped-decorator]
-        def keep_errors(level: int, text: bytes, _data: object) -> None:
-            if level == 4 and text.strip():
-                _last_error.append(text.decode(errors="replace").strip())
-                del _last_error[:-8]
-
-        _callback = keep_errors
-        api.llama_log_set(_callback, ctypes.c_void_p(0))
-        api.llama_backend_init()
-    return api
-
-
-_callback: Any = None
-
-
-def requantise(source: Path, target: Path, types: Mapping[str, int], threads: int) -> None:
-    """Write a copy of `source` whose tensors named in `types` have the ggml type given there; the others are copied.
-
-    Raises ModelError when llama.cpp fails.
-    """
-    api = prepare()
-    params = api.llama_model_quantize_default_params()
-    params.allow_requantize, params.nthread = True, threads
-    # A matrix that is not named would get the type of llama.cpp's own recipe.
-    names = {name: number for number, (name, _, _) in TYPES.items()}
-    whole = {t.name: names[t.type] for t in read_gguf(source).tensors if len(t.shape) > 1} | dict(types)
-    overrides = (api.llama_model_tensor_override * (len(whole) + 1))()
-    for entry, (name, kind) in zip(overrides, whole.items(), strict=False):
-        entry.pattern, entry.type = f"^{re.escape(name)}$".encode(), kind
-    params.tt_overrides = ctypes.cast(overrides, ctypes.POINTER(api.llama_model_tensor_override))
-    _last_error.clear()
-    if api.llama_model_quantize(os.fsencode(source), os.fsencode(target), ctypes.byref(params)):
-        raise ModelError(f"{source}: llama.cpp cannot re-quantise it{_reason()}")

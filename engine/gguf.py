@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -59,12 +59,16 @@ class LongArray:
 
 @dataclass(frozen=True, slots=True)
 class Gguf:
-    """A header: metadata by key (scalars, strings, short arrays as tuples), tensors, and where their data begins."""
+    """A header: metadata by key (scalars, strings, short arrays as tuples), tensors, and where their data begins.
+
+    `spans` tells between which bytes of the file each key stands with its value.
+    """
 
     metadata: dict[str, Any]
     tensors: tuple[Tensor, ...]
     data_start: int
     file_bytes: int
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 class NeedMoreError(Exception):
@@ -161,18 +165,21 @@ def _header(reader: _Reader) -> Gguf:
         raise _UnsoundError(f"expected version 2 or 3, found {version}{big}")
     n_tensors, n_keys = reader.count("tensors", MAX_TENSORS), reader.count("keys", MAX_KEYS)
     metadata: dict[str, Any] = {}
+    spans: dict[str, tuple[int, int]] = {}
     for _ in range(n_keys):
+        began = reader.at
         key = reader.string("a key", MAX_KEY_BYTES)
         if not key or key in metadata:
             raise _UnsoundError(f"the key {key!r} is empty or stands twice")
         metadata[key] = _value(reader, reader.number("I", f"the type of {key}"), key)
+        spans[key] = began, reader.at
     alignment = metadata.get("general.alignment", 32)
     if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
         raise _UnsoundError(f"expected a power of two as general.alignment, found {alignment!r}")
     found = [_tensor_info(reader) for _ in range(n_tensors)]
     data_start = _padded(reader.at, alignment)
     tensors = _placed(found, data_start, alignment, reader.file_bytes)
-    return Gguf(metadata, tensors, data_start, reader.file_bytes)
+    return Gguf(metadata, tensors, data_start, reader.file_bytes, spans)
 
 
 def _value(reader: _Reader, kind: int, key: str) -> Any:  # noqa: ANN401 - whatever the file holds

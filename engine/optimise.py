@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from ragq.engine.binding import requantise
+from ragq.engine.api import requantise
 from ragq.engine.facts import Facts, facts
 from ragq.engine.gguf import BITS, TYPES, Tensor, read_gguf
 from ragq.engine.llama import LlamaEngine

@@ -35,7 +35,8 @@ class Options:
     `kv_type` q8_0 halves the KV cache and its files; it needs flash attention. `n_rs_seq` is how many tokens a
     recurrent model can take back. Without `swa_full` a sliding-window model keeps its window only: less memory, and a
     prefix can then be reused whole or not at all. Without `extra_buffers` the weights keep their layout in the file:
-    slower, and safe where `probe` says so.
+    slower, and safe where `probe` says so. `expert_ram` is the memory for the experts of a mixture-of-experts model (`2GB`,
+    `25%`, `auto`); None keeps them all mapped.
     """
 
     n_ctx: int = 4096
@@ -46,6 +47,7 @@ class Options:
     swa_full: bool = True
     extra_buffers: bool = True
     adapters: tuple[Adapter, ...] = ()
+    expert_ram: str | None = None
 
 
 def read_adapters(names: Sequence[str], models_dir: Path) -> tuple[Adapter, ...]:

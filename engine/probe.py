@@ -42,17 +42,17 @@ class Trial:
     digest: str
 
 
-def trial(model: Path, folder: Path, tell: Callable[[str], None] | None = None) -> Trial:
-    """What the first run of `model` showed, now or earlier: kept in `folder`.
+def trial(model: Path, folder: Path, tell: Callable[[str], None] | None = None, expert_ram: str | None = None) -> Trial:
+    """What the first run of `model` showed, now or earlier, with `expert_ram` for its experts: kept in `folder`.
 
     Raises ModelError when llama.cpp cannot open the file or dies of it; nothing is kept then.
     """
-    kept = folder / f"{_key(model)}.json"
+    kept = folder / f"{_key(model, expert_ram)}.json"
     if found := _read(kept):
         return found
     if tell is not None:
         tell("trying the model once…")
-    extra, speeds = _first_run(model)
+    extra, speeds = _first_run(model, expert_ram)
     made = Trial(extra, tuple(Speed(**s) for s in speeds), weights_digest(model))
     with suppress(OSError):  # on a disk that is full or cannot be written the next process tries again
         private_dir(folder)
@@ -60,10 +60,10 @@ def trial(model: Path, folder: Path, tell: Callable[[str], None] | None = None) 
     return made
 
 
-def _first_run(model: Path) -> tuple[bool, list[dict[str, Any]]]:
+def _first_run(model: Path, expert_ram: str | None) -> tuple[bool, list[dict[str, Any]]]:
     with Child() as child:
         for extra in (True, False):
-            outcome = child.run(model, extra)
+            outcome = child.run(model, extra, expert_ram=expert_ram)
             if outcome.speeds:
                 return extra, outcome.speeds
             if outcome.error:
@@ -99,11 +99,14 @@ class Child:
         self._process.kill()
         self._process.communicate()
 
-    def run(self, model: Path, extra_buffers: bool, budget_s: float | None = None) -> Outcome:
+    def run(
+        self, model: Path, extra_buffers: bool, budget_s: float | None = None, expert_ram: str | None = None
+    ) -> Outcome:
         """Open `model`, decode a batch, measure for `budget_s` seconds (default: BUDGET_S)."""
         order = {
             "model": str(model),
             "extra_buffers": extra_buffers,
+            "expert_ram": expert_ram,
             "budget_s": BUDGET_S if budget_s is None else budget_s,
         }
         pipes = self._process.stdin, self._process.stdout
@@ -126,13 +129,15 @@ def _read(kept: Path) -> Trial | None:
         return None
 
 
-def _key(model: Path) -> str:
+def _key(model: Path, expert_ram: str | None = None) -> str:
     """The file as it is now, the build of llama.cpp and the CPU."""
     stat = model.stat()
     spec = importlib.util.find_spec("llama_cpp")
     library = Path(spec.origin).parent / "lib" if spec and spec.origin else Path()
     builds = [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(library.glob("libggml-cpu*"))]
     about = [str(model.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino, builds, _cpu()]
+    if expert_ram is not None:
+        about.append(expert_ram)
     return hashlib.blake2b(json.dumps(about).encode(), digest_size=16).hexdigest()
 
 
@@ -158,12 +163,12 @@ def weights_digest(model: Path) -> str:
 
 def main() -> None:
     """In the child: a line of JSON for each model to run, and one for how it ended."""
-    from ragq.engine import binding
+    from ragq.engine.api import prepare
 
     # What llama.cpp prints must not get between the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    binding.prepare()
+    prepare()
     for line in sys.stdin:
         receive, send = os.pipe()
         if (pid := os.fork()) == 0:
@@ -191,7 +196,8 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
         most = free + 2 * model.stat().st_size + (1 << 30)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
-        with LlamaEngine(model, n_ctx=512, extra_buffers=order["extra_buffers"]) as engine:
+        options = {"extra_buffers": order["extra_buffers"], "expert_ram": order["expert_ram"]}
+        with LlamaEngine(model, n_ctx=512, **options) as engine:
             engine.chat_frame()
             engine.prefill([t % engine.n_vocab for t in range(32)])
             engine.decode([1])

@@ -18,7 +18,7 @@ _WORDS = ["▁the", "▁patient", "▁takes", "▁apixaban", "▁and", "▁warfa
 
 def tiny_llama(path: Path, seed: int = 0) -> Path:
     """Plain attention in every layer."""
-    writer = _Writer(path, "llama", seed)
+    writer = Writer(path, "llama", seed)
     writer.numbers(block_count=LAYERS, feed_forward_length=HIDDEN)
     writer.add("rope.dimension_count", HEAD)
     writer.ends()
@@ -32,7 +32,7 @@ def tiny_llama(path: Path, seed: int = 0) -> Path:
 def tiny_gemma(path: Path, seed: int = 0) -> Path:
     """Sliding-window attention but in every sixth layer, as Gemma 3."""
     layers = 6
-    writer = _Writer(path, "gemma3", seed)
+    writer = Writer(path, "gemma3", seed)
     writer.numbers(block_count=layers, feed_forward_length=HIDDEN)
     writer.add("attention.sliding_window", WINDOW)
     writer.ends(head=False)
@@ -46,7 +46,7 @@ def tiny_gemma(path: Path, seed: int = 0) -> Path:
 def tiny_hybrid(path: Path, seed: int = 0) -> Path:
     """Three layers of gated delta net to one of attention, and experts, as Qwen3.5 MoE."""
     layers, state, groups, rank, experts = 4, 16, 2, 4, 4
-    writer = _Writer(path, "qwen35moe", seed)
+    writer = Writer(path, "qwen35moe", seed)
     writer.numbers(block_count=layers, feed_forward_length=2 * WIDTH)
     for key, value in {
         "rope.dimension_count": HEAD, "expert_count": experts, "expert_used_count": 2, "expert_feed_forward_length": WIDTH,
@@ -62,7 +62,7 @@ def tiny_hybrid(path: Path, seed: int = 0) -> Path:
         if (i + 1) % 4 == 0:
             writer.attention(i, norms=True, gated=True)
         else:
-            _delta_net(writer, i, keys, values, state, rank)
+            delta_net(writer, i, keys, values, state, rank)
         writer.matrix(f"blk.{i}.ffn_gate_inp", experts, WIDTH)
         writer.matrix(f"blk.{i}.ffn_down_exps", experts, WIDTH, WIDTH)
         writer.matrix(f"blk.{i}.ffn_gate_exps", experts, WIDTH, WIDTH)
@@ -73,7 +73,8 @@ def tiny_hybrid(path: Path, seed: int = 0) -> Path:
     return writer.close()
 
 
-def _delta_net(writer: _Writer, i: int, keys: int, values: int, state: int, rank: int) -> None:
+def delta_net(writer: Writer, i: int, keys: int, values: int, state: int, rank: int) -> None:
+    """The matrices of a gated delta net in layer `i`."""
     b = f"blk.{i}."
     writer.matrix(b + "attn_qkv", 2 * keys + values, WIDTH)
     writer.matrix(b + "attn_gate", values, WIDTH)
@@ -104,7 +105,7 @@ def tiny_adapter(path: Path, seed: int = 1, rank: int = 4) -> Path:
 MODELS: dict[str, Callable[[Path], Path]] = {"llama": tiny_llama, "gemma3": tiny_gemma, "qwen35moe": tiny_hybrid}
 
 
-class _Writer:
+class Writer:
     """One file while it is being filled."""
 
     def __init__(self, path: Path, arch: str, seed: int) -> None:

@@ -238,6 +238,7 @@ class Ragq:
                     n_ctx=settings.n_ctx,
                     threads=settings.threads,
                     kv_type=settings.kv_type,
+                    expert_ram=settings.expert_ram,
                     extra_buffers=shown.extra_buffers,
                     adapters=read_adapters(settings.adapter, settings.models_dir),
                 )
@@ -254,7 +255,9 @@ class Ragq:
 
         with self._engine_lock:
             if self._trial is None:
-                self._trial = trial(model_file(self.settings), self.settings.cache_dir / "engine")
+                self._trial = trial(
+                    model_file(self.settings), self.settings.cache_dir / "engine", expert_ram=self.settings.expert_ram
+                )
             return self._trial
 
     def query_embedder(self) -> Embedder:

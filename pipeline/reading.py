@@ -45,6 +45,8 @@ def read_evidence(
     with trace.stage("engine.load") as note:
         engine = rag.engine()
         note["model"] = settings.model
+        if engine.expert_note:
+            note["experts"] = engine.expert_note
     yield StageEvent(trace.stages[-1])
     with engine.lock, trace.stage("engine") as note:
         prompt = prompts.build(engine, summary, reply.evidence, question.text, question.language, settings.max_tokens)
@@ -73,6 +75,8 @@ def read_evidence(
             judge_note |= {"judge": judge.name, "stated": _rounded(stated), "covered": covered and [round(c, 3) for c in covered],
                            "answerable": round(probability, 3), "threshold": needed}  # fmt: skip
         yield StageEvent(trace.stages[-1])
+        if engine.experts is not None:
+            note["experts"] = engine.experts.report()
         if probability < needed and not sure:
             reply.refusal = "the lines found do not seem to answer the question"
             return

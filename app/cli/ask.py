@@ -67,6 +67,9 @@ def ask(
     adapter: list[str] | None = typer.Option(
         None, metavar="NAME[:SCALE]", help="LoRA adapter over the generator; may be given more than once."
     ),
+    expert_ram: str | None = typer.Option(
+        None, metavar="SIZE", help="Memory for a mixture-of-experts model's experts: 2GB, 25% of them, or auto."
+    ),
     judge: str | None = typer.Option(
         None, metavar="NAME", help="Who judges what rules cannot: rules, model, or a folder with an NLI cross-encoder."
     ),
@@ -102,6 +105,7 @@ def ask(
         "speculate": speculate,
         "shared": tuple(shared) if shared else None,
         "adapter": tuple(adapter) if adapter else None,
+        "expert_ram": expert_ram,
         "judge": judge,
         "mode": "strict" if strict else "lenient" if lenient else None,
     }

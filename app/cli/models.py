@@ -217,3 +217,36 @@ def optimised(configured: Settings, name: str, bound: float = 0.01, coarser: boo
     text = "\n".join(path.read_text(encoding="utf-8") for path in guidelines)[:8000]
     target = optimised_path(source, private_dir(configured.models_dir))
     return engine.optimise(source, target, machine, text, bound, coarser, tell)
+
+
+@models.command("experts")
+def experts(
+    name: str = typer.Argument(help="A registered name or a GGUF file of a mixture-of-experts model."),
+    as_json: bool = _JSON,
+) -> None:
+    """Write the experts of a model once more, so that each is read in one piece: for `--expert-ram`.
+
+    Beside model.gguf appear model.experts, with a checksum for each expert, and model.dense.gguf, through which the
+    model opens without its experts being read. A run that is cut short goes on where it was.
+
+    Example: ragq models experts ~/models/Qwen3-30B-A3B-Q4_K_M.gguf
+
+    Fails: exit 1 for a model without experts or with experts kept in a way not known here, when the disk has no room,
+    or when reading or writing fails. Exit 4 when the model is not here.
+    """
+    from dataclasses import asdict
+
+    from ragq import settings
+    from ragq.engine.expert_file import convert
+    from ragq.engine.models import model_path
+
+    path = Path(model_path(name, settings.load().models_dir))
+    done = convert(path, lambda text: typer.echo(text, err=True))
+    if as_json:
+        typer.echo(json.dumps(asdict(done), indent=2, ensure_ascii=False, default=str))
+        return
+    resumed = f", {done.resumed:,} of them by an earlier run" if done.resumed else ""
+    typer.echo(done.path)
+    typer.echo(f"{done.experts:,} experts, {done.nbytes / 1e6:,.0f} MB{resumed}", err=True)
+    if done.whole:
+        typer.echo(f"the model opens through its whole file: {done.whole}", err=True)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from ragq.engine.binding import requantise
+from ragq.engine.api import requantise
 from ragq.engine.facts import facts
 from ragq.engine.gguf import read_gguf
 from ragq.engine.llama import LlamaEngine

@@ -48,15 +48,15 @@ def test_what_dies_with_the_special_layouts_runs_without(model, tmp_path, monkey
     """The child that is asked for the layouts ends by SIGILL, as llama.cpp does on such a build."""
     run = probe.Child.run
 
-    def dying(child, path, extra, budget_s=None):
-        return probe.Outcome([], "", "SIGILL") if extra else run(child, path, extra, budget_s)
+    def dying(child, path, extra, **more):
+        return probe.Outcome([], "", "SIGILL") if extra else run(child, path, extra, **more)
 
     monkeypatch.setattr(probe.Child, "run", dying)
     assert not probe.trial(model, tmp_path).extra_buffers
 
 
 def test_what_dies_either_way_is_an_error_that_names_the_file(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(probe.Child, "run", lambda *_: probe.Outcome([], "", "SIGABRT"))
+    monkeypatch.setattr(probe.Child, "run", lambda *_, **__: probe.Outcome([], "", "SIGABRT"))
     with pytest.raises(ModelError, match=r"tiny\.gguf.*SIGABRT"):
         probe.trial(model, tmp_path)
     assert not list(tmp_path.iterdir())

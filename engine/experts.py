@@ -1,0 +1,191 @@
+"""Experts: a mixture-of-experts model whose experts come from the disk as they are chosen, under a budget of memory.
+
+The dense weights stay with llama.cpp. The experts get an address space of their own (`expert_cache`), the graph stops
+behind each router's choice (`tap`), what is missing is read (`expert_source`), and the graph goes on. The arithmetic is
+llama.cpp's own over the same bytes, so the output is that of the resident model, bit for bit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ragq.engine.dense_file import dense_path, has_dense_file
+from ragq.engine.expert_cache import ExpertCache
+from ragq.engine.expert_file import open_expert_file
+from ragq.engine.expert_layout import Layout, expert_layout
+from ragq.engine.expert_source import AlignedSource, ExpertSource, ScatteredSource
+from ragq.engine.facts import Facts
+from ragq.engine.fits import RESERVE, available_memory
+from ragq.engine.tap import Tap, model_tensors, placed
+from ragq.errors import ModelError, UsageError
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMG]?)B?|(%))", re.IGNORECASE)
+# Tokens in one step from which on nearly every expert of a layer is chosen by some of them.
+BATCH = 16
+
+
+def read_budget(text: str, whole: int, dense: float) -> int:
+    """Bytes for experts that `text` names: `2GB`, a share such as `25%` of the `whole` bytes of all experts, or `auto`:
+    what is free beside the `dense` bytes of everything else.
+
+    Raises UsageError for anything else.
+    """
+    if text == "auto":
+        free = available_memory()
+        return whole if free is None else max(0, int(free - dense - RESERVE))
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"expert_ram: expected a size as 2GB, a share as 25%, or auto (found {text!r})")
+    if match[3]:
+        return int(whole * float(match[1]) / 100)
+    return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a model's experts are to be kept: within `budget` bytes, or all of them, for the reason in `why`."""
+
+    layout: Layout | None
+    budget: int
+    why: str
+
+    @property
+    def streams(self) -> bool:
+        return self.layout is not None
+
+
+def plan(model: Facts, text: str, kv_bytes: float) -> Plan:
+    """What to do with the budget `text`; a model that cannot be streamed stays mapped, and the reason is told.
+
+    Raises UsageError for a budget that is none.
+    """
+    read_budget(text, 0, 0)
+    try:
+        layout = expert_layout(model)
+    except ModelError as error:
+        return Plan(None, 0, str(error))
+    if sys.platform != "linux":
+        return Plan(None, 0, f"{model.name}: experts are streamed on Linux only")
+    dense = model.weight_bytes - sum(t.nbytes for t in model.expert_tensors) + kv_bytes
+    budget = read_budget(text, layout.nbytes, dense)
+    if budget >= layout.nbytes:
+        return Plan(None, budget, f"all experts ({layout.nbytes / 1e6:,.0f} MB) fit the budget")
+    return Plan(layout, budget, "")
+
+
+class Experts:
+    """The streamed experts of one model that is being opened, and then run."""
+
+    def __init__(self, model: Facts, path: Path, layout: Layout, budget: int, policy: str = "cost") -> None:
+        """Raises ModelError when the expert file is damaged or the model cannot be read."""
+        self.layout = layout
+        self.lock = Lock()
+        file = open_expert_file(path, model.header, layout)
+        try:
+            self.source: ExpertSource = AlignedSource(file, layout) if file else ScatteredSource(path, layout)
+        except OSError as error:
+            raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+        self.is_direct = self.source.is_direct
+        self.weights = path
+        if file is not None and has_dense_file(path, file.digest):
+            self.weights = dense_path(path)
+        self.opened_dense = self.weights != path
+        self.cache = ExpertCache(layout, self.source, budget, policy)
+        self._tap: Tap | None = None
+        self._tokens = 0
+
+    def attach(self, api: Any, model: Any) -> Any:  # noqa: ANN401 - ctypes functions carry no types
+        """Let the loaded `model` read its experts here; returns the callback for its context."""
+        self._tap = Tap(api, self.layout, self.cache.address, self._chosen)
+        tensors = model_tensors(api, model)
+        mapped = placed(tensors, self.layout, self.cache.address)
+        _release(self.weights, mapped)
+        return self._tap.callback
+
+    def begin(self, context: Any, tokens: int, stop: Callable[[], None]) -> None:  # noqa: ANN401
+        """`tokens` are going to be computed in `context`; `stop` ends that from within.
+
+        Raises ModelError when the file has been written to.
+        """
+        if self._tap is None:
+            raise AssertionError("the experts are not attached")
+        self.source.check()
+        self.lock.acquire()
+        self._tokens = tokens
+        self.cache.history.next_tokens(tokens)
+        self._tap.stop = stop
+        self._tap.begin(context)
+
+    def finish(self, code: int) -> None:
+        """The computation ended with this code of llama.cpp.
+
+        Raises ModelError when an expert could not be had: what was computed is worth nothing then.
+        """
+        if self._tap is None:
+            raise AssertionError("the experts are not attached")
+        try:
+            self._tap.finish(code)
+        except BaseException:
+            self.cache.recover()
+            raise
+        finally:
+            self.lock.release()
+
+    def _chosen(self, number: int, rows: NDArray[np.int32], inputs: NDArray[np.float32] | None) -> None:
+        base = number * self.layout.experts
+        if rows.shape[0] == 1:
+            self.cache.need(rows[0] + base)
+            return
+        counts = np.bincount(rows.ravel(), minlength=self.layout.experts)
+        chosen = np.flatnonzero(counts)
+        self.cache.need(chosen + base, counts[chosen])
+
+    def report(self) -> dict[str, Any]:
+        """What it holds and did so far, in bytes and ms: for a trace."""
+        counts = self.cache.counts
+        return {
+            "budget_bytes": self.cache.budget,
+            "held_bytes": self.cache.used,
+            "most_held_bytes": counts.peak_bytes,
+            "resident_bytes": resident_bytes(),
+            "asked": counts.asked,
+            "present": counts.present,
+            "read_bytes": counts.demand_bytes + counts.ahead_bytes,
+            "waited_ms": round(counts.waited_s * 1e3, 1),
+            "direct_reads": self.is_direct,
+            "opened_without_experts": self.opened_dense,
+        }
+
+    def close(self) -> None:
+        """Free the memory of the experts, after the model that reads it."""
+        self.cache.close()
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds now, mapped files included."""
+    with Path("/proc/self/statm").open("rb") as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE
+
+
+def _release(file: Path, mapped: list[tuple[int, int]]) -> None:
+    """Give back the memory of mapped tensors (address, bytes) that nothing reads any more, page cache included."""
+    page = mmap.PAGESIZE
+    libc = ctypes.CDLL(None)
+    for address, nbytes in mapped:
+        begin, end = -(-address // page) * page, (address + nbytes) // page * page
+        if end > begin:
+            libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
+    with file.open("rb") as opened:
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
