@@ -16,8 +16,8 @@ from ragq.files import write_atomic
 
 # Lists of one inverted file that a query looks into, and at most of all together; recall@10 against all vectors is
 # measured by `ragq bench index`.
-PROBES = 192
-PROBES_IN_ALL = 512
+PROBES = 128
+PROBES_IN_ALL = 384
 # Vectors in a list, on average, that are compared by their codes: those that share the most signs with the query.
 SHORTLISTED = 6
 # Vectors per list that train the centroids.

@@ -114,9 +114,15 @@ def say(question: Question, key: str, **values: str) -> str:
     return _WORDS[question.language][key].format(**values)
 
 
+# The bullet or number of a list's item.
+_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
+
+
 def as_sentence(text: str) -> str:
-    """A line of a note as a sentence: on one line, without its bullet, with a full stop."""
-    text = re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", " ".join(text.split())).replace("**", "")
+    """Lines of a note as a sentence: on one line, without bullets, items parted by semicolons, with a full stop."""
+    items = [" ".join(item.split()).replace("**", "") for item in _ITEM.split(text) if item.strip()]
+    text = " ".join(item if item[-1:] in ".!?;:," else f"{item};" for item in items[:-1])
+    text = f"{text} {items[-1]}".strip() if items else ""
     return text if text[-1:] in ".!?" else f"{text}."
 
 

@@ -14,6 +14,11 @@ def test_a_short_line_is_quoted_whole_without_its_bullet():
     assert as_quote(line("- INR on Friday"), QUESTION, "") == "INR on Friday."
 
 
+def test_items_of_a_list_do_not_run_together():
+    text = "- Apixaban 5 mg\n  twice daily\n- Bisoprolol: see below.\n2) INR on Friday"
+    assert as_quote(line(text), QUESTION, "") == "Apixaban 5 mg twice daily; Bisoprolol: see below. INR on Friday."
+
+
 def test_an_old_plan_says_that_it_is_one():
     old = line("INR on Friday.", "Visit > Plan", "2024-03-12")
     assert as_quote(old, QUESTION, "2026-01-01") == "As planned then: INR on Friday."
