@@ -159,7 +159,7 @@ class BM25:
         if left_out is not None:
             out[left_out] = -np.inf
         candidates: Positions | None = None
-        partial, floor = out, floor / _ROUNDING
+        partial, floor, known = out, floor / _ROUNDING, floor > 0
         for i, (_, factor, rows) in enumerate(terms):
             if candidates is None and floor > bounds[i]:
                 candidates = np.flatnonzero(out >= floor - bounds[i])
@@ -167,9 +167,10 @@ class BM25:
             if candidates is None:
                 self._add(out, rows, factor, mean)
                 # The k-th best of any chunks is at most the k-th best of all.
-                floor = max(floor, *(_kth(out[self.chunks[r][:_SAMPLE]], k) for _, _, r in terms[: i + 1][-2:]))
+                if not known:
+                    floor = max(floor, *(_kth(out[self.chunks[r][:_SAMPLE]], k) for _, _, r in terms[: i + 1][-2:]))
                 continue
-            kept = partial >= max(floor, _kth(partial, k)) - bounds[i]
+            kept = partial >= (floor if known else max(floor, _kth(partial, k))) - bounds[i]
             candidates, partial = candidates[kept], partial[kept]
             self._add_at(partial, candidates, rows, factor, mean)
         if candidates is None:

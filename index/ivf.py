@@ -86,8 +86,10 @@ class IVF:
             signs,
         )
 
-    def search(self, query: Floats, k: int, probes: int = PROBES) -> NDArray[np.int64]:
-        """About the k nearest positions, in no order; `query` is a unit vector of shape (dimension,)."""
+    def search(self, query: Floats, k: int, probes: int = PROBES) -> tuple[NDArray[np.int64], Floats]:
+        """About the k nearest positions, in no order, and the cosines of their codes; `query` is a unit vector of shape
+        (dimension,).
+        """
         near = self.centroids @ query
         probes = min(probes, len(near))
         chosen = np.argpartition(-near, probes - 1)[:probes]
@@ -98,7 +100,7 @@ class IVF:
         rows = np.sort(ends[at] - within[at] + found)
         score = self.codes[rows].astype(np.float32) @ query * self.scales[rows]
         best = np.argpartition(-score, k)[:k] if k < len(score) else np.arange(len(score))
-        return self.members[rows[best]].astype(np.int64)
+        return self.members[rows[best]].astype(np.int64), score[best]
 
     def _alike(self, query: Floats, lists: list[slice]) -> NDArray[np.int64]:
         """Where in the given lists, laid end to end, the vectors are that share the most signs with the query.

@@ -66,18 +66,19 @@ class Part:
         return np.asarray(at[self.rowids[at] == rowids])
 
     def nearest(self, query: Floats, k: int, left_out: Positions, lists: int = 0) -> tuple[Positions, Floats]:
-        """The k nearest positions, best first, and their exact cosines; `query` is a unit vector (dimension,).
+        """The k nearest positions, best first, and their cosines; `query` is a unit vector (dimension,).
 
-        `lists` are those of the inverted files of all parts, among which the probes of a question are shared.
+        Those of an inverted file are cosines of 8-bit codes. `lists` are those of the inverted files of all parts, among
+        which the probes of a question are shared.
         """
         if self.ivf is None or len(left_out) > len(self.rowids) // 2:
             cosines = self.vectors @ query
             cosines[left_out] = -np.inf
             best = largest(cosines, min(k, len(cosines) - len(left_out)))
             return best, cosines[best]
-        found = self.ivf.search(query, k + k // 4, probes(len(self.ivf.centroids), lists))
-        found = found[~np.isin(found, left_out)]
-        cosines = self.cosines_at(found, query)
+        found, cosines = self.ivf.search(query, k, probes(len(self.ivf.centroids), lists))
+        kept = ~np.isin(found, left_out)
+        found, cosines = found[kept], cosines[kept]
         best = largest(cosines, k)
         return found[best], cosines[best]
 

@@ -81,9 +81,16 @@ class Segment:
         return self._best(k, search)
 
     def nearest(self, vector: Floats, k: int) -> tuple[Rowids, Floats]:
-        """The k nearest rows, best first; `vector` is a unit vector of shape (dimension,)."""
+        """The k nearest rows, best first, and their exact cosines; `vector` is a unit vector of shape (dimension,)."""
         lists = sum(len(p.ivf.centroids) for p in self.parts if p.ivf is not None)
-        return self._best(k, lambda part, out: part.nearest(vector, k, out, lists))
+        if not lists:
+            return self._best(k, lambda part, out: part.nearest(vector, k, out))
+        # 8-bit codes order neighbours nearly right: the exact cosines are read for a quarter more than are wanted.
+        more = k + k // 4
+        rowids, _ = self._best(more, lambda part, out: part.nearest(vector, more, out, lists))
+        cosines = self.cosines_of(rowids, vector)
+        best = largest(cosines, k)
+        return rowids[best], cosines[best]
 
     def _best(
         self, k: int, search: Callable[[Part, NDArray[np.int64]], tuple[NDArray[np.int64], Floats]]

@@ -178,7 +178,7 @@ def test_the_inverted_file_finds_nearly_what_all_vectors_give(tmp_path):
         query = vectors[row] + 0.1 * random.standard_normal(32).astype(np.float32)
         query /= np.linalg.norm(query)
         exact = set(np.argsort(-(vectors @ query))[:10].tolist())
-        hits += len(exact & set(loaded.search(query, 20).tolist()))
+        hits += len(exact & set(loaded.search(query, 20)[0].tolist()))
     assert hits / 500 > 0.95
 
 
