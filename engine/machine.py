@@ -128,8 +128,10 @@ def measured(kept: Path, kinds: Iterable[str], threads: int, progress: Progress 
     wanted = [kind for kind in kinds if kind in TIMED and (machine is None or kind not in machine.kernels)]
     if machine is not None and not wanted:
         return machine
-    if running_now():
-        progress("other programs use the cores: the rates will be too low; measure again when they have ended")
+    if busy := bool(running_now()):
+        progress(
+            "other programs use the cores: the rates will be too low; they are measured again when these have ended"
+        )
     with tempfile.TemporaryDirectory(dir=private_dir(kept.parent)) as folder:
         if machine is None:
             progress("measuring memory, disk and layers")
@@ -138,16 +140,19 @@ def measured(kept: Path, kinds: Iterable[str], threads: int, progress: Progress 
             progress(f"measuring {kind}")
             kernel = _kernel_of(_run(Path(folder), kind, machine), machine)
             machine = replace(machine, kernels={**machine.kernels, kind: kernel})
-    text = json.dumps({"build": _build(), **machine.to_json()}, indent=1)
+    busy = busy or bool(running_now())
+    text = json.dumps({"build": _build(), "busy": busy, **machine.to_json()}, indent=1)
     write_atomic(kept, lambda file: file.write(text.encode()))
     return machine
 
 
 def _kept(path: Path, threads: int) -> Machine | None:
-    """What an earlier run kept, if llama.cpp and the thread count are the same."""
+    """What an earlier run kept, if llama.cpp and the thread count are the same, and the cores were free or still are not."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         if values.pop("build") != _build() or values["threads"] != threads:
+            return None
+        if values.pop("busy", False) and not running_now():
             return None
         return from_json(values, str(path))
     except (OSError, ValueError, KeyError, TypeError, UsageError):

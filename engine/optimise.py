@@ -51,9 +51,13 @@ class Optimised:
 
 
 def question_seconds(machine: Machine, kind: str) -> float:
-    """Seconds per weight of a type over one question; infinite for one that was not measured."""
+    """Seconds per weight of a type over one question; infinite for one that was not measured. No step can take less than
+    reading its weights does, whatever was measured while others used the cores.
+    """
     kernel = machine.kernels.get(kind)
-    return READ * kernel.prompt_s + WRITTEN * kernel.step_s if kernel else float("inf")
+    if kernel is None:
+        return float("inf")
+    return READ * kernel.prompt_s + WRITTEN * max(kernel.step_s, BITS[kind] / 8 / machine.bandwidth)
 
 
 def replacements(model: Facts, machine: Machine, coarser: bool) -> dict[str, str]:

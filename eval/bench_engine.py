@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from ragq.engine.models import model_path
+from ragq.engine.models import running_path
 from ragq.engine.options import Options
 from ragq.engine.probe import trial
 from ragq.eval.bench_cycles import cycles
@@ -29,7 +29,7 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
     `n` is the length of the restored prefix in tokens. What a killed run has measured is beside `keep` and is not
     measured again. Raises MissingError when the model is not here.
     """
-    path = Path(model_path(settings.model, settings.models_dir))
+    path = running_path(settings.model, settings.models_dir)
     shown = trial(path, settings.cache_dir / "engine", _say)
     options = Options(threads=settings.threads, extra_buffers=shown.extra_buffers, kv_type=settings.kv_type)
     parts: dict[str, Callable[[], Results]] = {
@@ -37,7 +37,7 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
         "overhead": lambda: overhead(path, options, 4 if quick else 12),
         "startup": lambda: startup(settings, settings.model, 1 if quick else 3),
         "waiting": lambda: {} if quick else waiting(path, shown.extra_buffers),
-        "speculation": lambda: speculating(path, options, data, *((4, 1, 48) if quick else (20, 4, 96))),
+        "speculation": lambda: speculating(path, options, data, *((4, 1, 48) if quick else (20, 2, 64))),
         "plan": lambda: planning(settings.models_dir, options, _say, MODELS[:1] if quick else MODELS),
         "cycles": lambda: cycles(200 if quick else 1000),
     }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 from ragq.engine.generation import Generation
-from ragq.engine.models import model_path
+from ragq.engine.models import model_path, running_path
 from ragq.engine.schema import DRAFT_2020
 from ragq.eval import gbnf, pydantic_cases, schema_suite
 from ragq.eval.bfcl import Item, read, right
@@ -106,7 +106,7 @@ def _calls(settings: Settings, folder: Path, limits: Mapping[str, int], partial:
     from ragq.engine.probe import trial
     from ragq.index.embed import open_embedder
 
-    path = model_path(settings.model, settings.models_dir)
+    path = running_path(settings.model, settings.models_dir)
     embedder = open_embedder(model_path(EMBEDDER, settings.models_dir), "minilm-l6")
     engine = LlamaEngine(
         path, n_ctx=settings.n_ctx, threads=settings.threads,

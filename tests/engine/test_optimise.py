@@ -42,6 +42,13 @@ def test_nothing_is_replaced_for_a_small_gain(small):
     assert replacements(model, machine(Q4_1=1.05, Q8_0=1.0), coarser=True) == {}
 
 
+def test_a_step_takes_no_less_than_reading_its_weights(small):
+    # Rates that a busy machine gave: no step costs anything, and a type of twice the bytes would look free.
+    model = facts(read_gguf(small), "small")
+    busy = Machine(1e9, 1e9, 1e9, kernels={"Q4_1": Kernel(0.0, 2e-11), "Q8_0": Kernel(0.0, 1e-11)})
+    assert replacements(model, busy, coarser=False) == {}
+
+
 def test_a_requantised_copy_has_the_types_asked_for_and_runs(small, tmp_path):
     target = tmp_path / "copy.gguf"
     requantise(small, target, {"blk.0.ffn_down.weight": Q8_0, "blk.7.attn_q.weight": Q8_0}, 1)
