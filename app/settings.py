@@ -34,6 +34,19 @@ class Settings(BaseModel):
         description="order of the evidence in the prompt: best-first, or best-at-ends with the weakest in the middle",
     )
     context_tokens: int = Field(320, ge=60, description="budget for the evidence, in the generator's tokens")
+    compress: Literal["none", "extractive", "selfinfo", "llmlingua"] = Field(
+        "extractive", description="what leaves less of the chunks found: whole chunks, sentences, or words of them too"
+    )
+    rate: float | None = Field(
+        None, gt=0, le=1, description="share of the best chunks' tokens to keep, instead of context_tokens"
+    )
+    compressor: str | None = Field(
+        None,
+        description="model that selfinfo (a GGUF; default smollm2-135m) or llmlingua (a folder or hub id) weighs words with",
+    )
+    history_tokens: int = Field(
+        0, ge=0, description="budget for the patient's notes in brief, made when they are indexed; 0 leaves them out"
+    )
     n_ctx: int = Field(4096, ge=512, description="context window asked of the engine")
     max_tokens: int = Field(160, ge=1, le=4096, description="longest answer")
     tool_calls: int = Field(

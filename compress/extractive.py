@@ -7,11 +7,12 @@ is a verbatim quote of the source.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from ragq.compress.excerpt import Cuts, Excerpt
 from ragq.index.boundary import line_ends, sentence_ends
 from ragq.index.embed import Embedder
 from ragq.index.fusion import z_scores
@@ -27,23 +28,10 @@ REFUSED = -8.0
 HEADING_WEIGHT = 0.5
 # Sentences worth embedding: the best by words, by their chunk and by the caller's bonus.
 EMBEDDED = 48
+# In front of each line of evidence stand its number, place and date; less than the second is no room for a sentence.
+PLACE_TOKENS, LEAST_TOKENS = 12, 24
 
 Bonus = Callable[[Hit, str], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """A run of whole sentences of one chunk; `start` and `end` are chars in `hit.chunk.text`."""
-
-    hit: Hit
-    start: int
-    end: int
-    score: float
-
-    @property
-    def text(self) -> str:
-        """The verbatim run."""
-        return self.hit.chunk.text[self.start : self.end].strip()
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -55,24 +43,41 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return [(a, b) for a, b in spans if not any(a >= start and b <= end for start, end in orders)]
 
 
-def compress(
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Every sentence of the hits: its hit, number within it, char span, and score (-inf where it was not looked at)."""
+
+    spans: Sequence[tuple[Hit, int, int, int]]
+    scores: NDArray[np.float32]
+
+    def text(self, i: int) -> str:
+        """Sentence `i` as it stands."""
+        hit, _, start, end = self.spans[i]
+        return hit.chunk.text[start:end].strip()
+
+    def best(self) -> list[int]:
+        """Numbers of the sentences worth reading, the best first."""
+        order = np.argsort(-self.scores, kind="stable").tolist()
+        return [i for i in order if self.scores[i] > REFUSED]
+
+
+def rank(
     hits: Sequence[Hit],
     query_vector: NDArray[np.float32],
     terms: Mapping[str, float],
     embedder: Embedder,
-    count: Callable[[str], int],
-    budget: int,
     bonus: Bonus = lambda _hit, _text: 0.0,
-) -> list[Excerpt]:
-    """The best sentences of `hits` within `budget` tokens as `count` counts them, the best excerpt first.
+    embedded: int = EMBEDDED,
+) -> Ranked:
+    """Score every sentence of `hits`.
 
     A sentence scores by its cosine with the question and by the weighted question terms it holds, both z-scored
-    over all sentences, plus a share of its chunk's score and what `bonus` gives it. Neighbours that are both kept
-    become one excerpt.
+    over all sentences, plus a share of its chunk's score and what `bonus` gives it. Cosines are computed for the
+    `embedded` best without them; the others are left out.
     """
     spans = [(h, i, a, b) for h in hits for i, (a, b) in enumerate(sentences(h.chunk.text))]
     if not spans:
-        return []
+        return Ranked([], np.zeros(0, dtype=np.float32))
     texts = [h.chunk.text[a:b].strip() for h, _, a, b in spans]
     lexical = np.array(
         [
@@ -84,22 +89,40 @@ def compress(
     chunk = np.array([h.score for h, _, _, _ in spans], dtype=np.float32)
     extra = np.array([bonus(h, t) for (h, _, _, _), t in zip(spans, texts, strict=True)], dtype=np.float32)
     first = z_scores(lexical) + CHUNK_WEIGHT * z_scores(chunk) + extra - 10.0 * _repeats(texts)
-    near = np.argsort(-first, kind="stable")[:EMBEDDED]
+    near = np.argsort(-first, kind="stable")[:embedded]
     cosines = embedder.encode([_with_heading(spans[i][0], texts[i]) for i in near]) @ query_vector
     scores = np.full(len(spans), -np.inf, dtype=np.float32)
     scores[near] = first[near] + z_scores(cosines)
+    return Ranked(spans, scores)
+
+
+def compress(
+    hits: Sequence[Hit],
+    query_vector: NDArray[np.float32],
+    terms: Mapping[str, float],
+    embedder: Embedder,
+    count: Callable[[str], int],
+    budget: int,
+    bonus: Bonus = lambda _hit, _text: 0.0,
+    embedded: int = EMBEDDED,
+    place: int = PLACE_TOKENS,
+) -> list[Excerpt]:
+    """The best sentences of `hits` within `budget` tokens as `count` counts them, the best excerpt first.
+
+    Neighbours that are both kept become one excerpt. Scores are those of `rank`; `place` is what stands in front of a
+    line of the prompt, in tokens.
+    """
+    ranked = rank(hits, query_vector, terms, embedder, bonus, embedded)
     kept: set[int] = set()
     left = budget
-    for i in np.argsort(-scores, kind="stable")[: len(near)]:
-        cost = count(texts[i]) + 12  # the number, place and date in front of each line
-        if scores[i] <= REFUSED:
-            break
+    for i in ranked.best():
+        cost = count(ranked.text(i)) + place
         if cost <= left:
-            kept.add(int(i))
+            kept.add(i)
             left -= cost
-        elif left < 24:
+        elif left < LEAST_TOKENS:
             break
-    return sorted(_runs([(spans[i], float(scores[i])) for i in sorted(kept)]), key=lambda e: -e.score)
+    return joined(ranked, kept)
 
 
 def _repeats(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -122,14 +145,20 @@ def _overlap(text: str, terms: Mapping[str, float]) -> float:
     return sum(weight for term, weight in terms.items() if term in words)
 
 
-def _runs(kept: Sequence[tuple[tuple[Hit, int, int, int], float]]) -> list[Excerpt]:
-    """Join kept sentences that follow each other in one chunk."""
+def joined(ranked: Ranked, kept: Collection[int], cuts: Mapping[int, Cuts] | None = None) -> list[Excerpt]:
+    """The kept sentences as excerpts, the best first: those that follow each other in one chunk become one.
+
+    `cuts` are the char spans left out of a sentence.
+    """
     out: list[Excerpt] = []
     last: tuple[Hit, int] | None = None
-    for (hit, number, start, end), score in kept:
+    for i in sorted(kept):
+        hit, number, start, end = ranked.spans[i]
+        cut, score = (cuts or {}).get(i, ()), float(ranked.scores[i])
         if out and last == (hit, number - 1) and out[-1].hit is hit:
-            out[-1] = Excerpt(hit, out[-1].start, end, max(out[-1].score, score))
+            before = out[-1]
+            out[-1] = Excerpt(hit, before.start, end, max(before.score, score), before.cuts + cut)
         else:
-            out.append(Excerpt(hit, start, end, score))
+            out.append(Excerpt(hit, start, end, score, cut))
         last = (hit, number)
-    return out
+    return sorted(out, key=lambda e: -e.score)

@@ -41,6 +41,13 @@ CREATE TRIGGER IF NOT EXISTS chunk_deleted AFTER DELETE ON chunks
     BEGIN INSERT OR IGNORE INTO tombstones VALUES (old.id); END;
 """
 
+# Documents in brief, by what made them; made where they are first kept.
+CONDENSED = """
+CREATE TABLE IF NOT EXISTS condensed (
+    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, maker TEXT NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY (document, maker));
+"""
+
 
 def initialise(path: Path, owner: str, embedder: str, dimension: int, card: Card = Card()) -> None:  # noqa: B008 frozen
     """Make the database beside its place and rename it, so that a kill never leaves one without its tables."""

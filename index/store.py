@@ -27,7 +27,7 @@ from ragq.index.fact import Fact
 from ragq.index.filter import Filter
 from ragq.index.folder import owners, shard_folder
 from ragq.index.rows import Rows
-from ragq.index.schema import FORMAT, TOMBSTONES, initialise
+from ragq.index.schema import CONDENSED, FORMAT, TOMBSTONES, initialise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,6 +119,24 @@ class Shard(Rows):
             if gone:
                 self._advance(db)
         return gone
+
+    def keep_condensed(self, name: str, maker: str, text: str) -> None:
+        """Keep a document's text in brief; it is deleted with the document."""
+        self._db.executescript(CONDENSED)
+        with self._db as db:
+            db.execute(
+                "INSERT OR REPLACE INTO condensed SELECT id, ?, ? FROM documents WHERE name = ?", (maker, text, name)
+            )
+
+    def condensed(self, maker: str) -> dict[str, str]:
+        """Document → text in brief, of those that `maker` made."""
+        try:
+            rows = self._db.execute(
+                "SELECT d.name, c.text FROM condensed c JOIN documents d ON d.id = c.document WHERE maker = ?", (maker,)
+            )
+            return dict(rows.fetchall())
+        except sqlite3.OperationalError:  # nothing was kept in this shard
+            return {}
 
     @staticmethod
     def _advance(db: sqlite3.Connection) -> None:

@@ -11,13 +11,15 @@ from ragq.engine.models import model_path
 from ragq.index.add import AddReport, Progress, add
 from ragq.index.card import read_card
 from ragq.index.embed import LazyEmbedder
+from ragq.pipeline.history import condense_notes
 
 if TYPE_CHECKING:
     from ragq.pipeline.rag import Ragq
 
 
 def add_documents(rag: Ragq, owner: str, paths: Sequence[Path], progress: Progress | None = None) -> AddReport:
-    """Bring the shard `owner` (`patient:ID` or `shared:NAME`) in line with the files and folders at `paths`.
+    """Bring the shard `owner` (`patient:ID` or `shared:NAME`) in line with the files and folders at `paths`;
+    with `history_tokens` set, a patient's notes are kept in brief too.
 
     Raises MissingError when the embedder is not here, UsageError for a path that is not there; see `index.add.add`.
     """
@@ -28,4 +30,6 @@ def add_documents(rag: Ragq, owner: str, paths: Sequence[Path], progress: Progre
     report = AddReport(owner)
     for path in paths:
         report.include(add(settings.index_dir, owner, path, embedder, lambda text: offsets()(text), progress, card))
+    if settings.history_tokens and owner.startswith("patient:"):
+        condense_notes(rag, owner)
     return report

@@ -10,9 +10,11 @@ from ragq.index.store import Shard
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Answer, Sentence
 from ragq.pipeline.calls import called_evidence
+from ragq.pipeline.distil import estimate
 from ragq.pipeline.events import DoneEvent, Event, StageEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate
+from ragq.pipeline.history import history
 from ragq.pipeline.library import Library
 from ragq.pipeline.lookup import tool_evidence
 from ragq.pipeline.notes import Notes
@@ -144,6 +146,11 @@ def _read(
         return
     reply.latest = tables.notes.latest()
     summary = summarise(tables) if reply.patient is not None else ""
+    if reply.patient is not None and rag.settings.history_tokens:
+        with trace.stage("history") as note:
+            brief, unread = history(rag, shards)
+            summary += brief
+            note |= {"tokens_out": estimate(brief), "left_out": unread}
     gate = Gate(
         reply.evidence, tables.lexicon, inactive(tables), one_language(question, reply.evidence), tables.record.name
     )

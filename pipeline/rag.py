@@ -22,6 +22,8 @@ from ragq.settings import Settings, load, quiet_hub
 if TYPE_CHECKING:
     from ragq.cache.alike import Likeness
     from ragq.cache.prefix import PrefixCache
+    from ragq.compress.lingua import Lingua
+    from ragq.compress.scorer import Scorer
     from ragq.engine.llama import LlamaEngine
     from ragq.engine.probe import Trial
     from ragq.index.embed import Embedder, Offsets
@@ -75,6 +77,8 @@ class Ragq:
         self._loading: threading.Thread | None = None
         self._embedders: dict[str, Embedder] = {}
         self._reranker: Reranker | None = None
+        self._scorer: Scorer | None = None
+        self._lingua: Lingua | None = None
         self._segments: dict[str, tuple[int, Segment]] = {}
         self._lexicon: tuple[tuple[tuple[str, int], ...], Lexicon] | None = None
         self._answers = AnswerCache(settings.cache_dir / "answers.db", self.secret)
@@ -104,7 +108,9 @@ class Ragq:
             if self._engine is not None:
                 with self._engine.lock:
                     self._engine.close()
-            self._engine = self._reranker = None
+            if self._scorer is not None:
+                self._scorer.close()
+            self._engine = self._reranker = self._scorer = self._lingua = None
             self._embedders.clear()
             self._segments.clear()
             self._answers.close()
@@ -308,6 +314,31 @@ class Ragq:
             if self._reranker is None and self.settings.reranker:
                 self._reranker = CrossEncoderReranker(model_path(self.settings.reranker, self.settings.models_dir))
             return self._reranker
+
+    def scorer(self) -> Scorer:
+        """The small model that tells what a word is worth to `selfinfo`. Raises MissingError when it is not here."""
+        from ragq.compress.scorer import DEFAULT, Scorer
+        from ragq.engine.models import model_path
+
+        with self._lock:
+            if self._scorer is None:
+                name = self.settings.compressor or DEFAULT
+                self._scorer = Scorer(model_path(name, self.settings.models_dir), self.settings.threads)
+            return self._scorer
+
+    def lingua(self) -> Lingua:
+        """The llmlingua package with the model of the settings. Raises UsageError where none is named."""
+        from ragq.compress.lingua import Lingua
+
+        with self._lock:
+            if self._lingua is None:
+                if not self.settings.compressor:
+                    raise UsageError(
+                        "compress = llmlingua needs the folder or hub id of a causal model, or of an LLMLingua-2"
+                        " classifier; name it with --compressor"
+                    )
+                self._lingua = Lingua(self.settings.compressor)
+            return self._lingua
 
     def open_shards(self, patient: str | None, wanted: Filter = Filter()) -> list[Shard]:  # noqa: B008 it is frozen
         """The patient's shard first, then the shared ones; none other can be reached from here.

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ragq.compress.extractive import Bonus, Excerpt, compress
+from ragq.compress.excerpt import Excerpt
+from ragq.compress.extractive import Bonus
 from ragq.index.duplicates import distinct
 from ragq.index.expand import with_rest
 from ragq.index.hit import Hit
@@ -16,6 +17,7 @@ from ragq.index.rerank import rerank
 from ragq.index.retrieve import idfs_of, make_query, retrieve
 from ragq.index.spans import protected
 from ragq.index.store import Shard
+from ragq.pipeline.distil import budget, distil, estimate
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables
@@ -45,16 +47,17 @@ def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard
     with trace.stage("compress") as note:
         bonus = _clinical_bonus(question, tables, frozenset[str]().union(*(s.outdated for s in shards)))
         weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
-        excerpts = compress(hits, vector, weights, embedder, _estimate, settings.context_tokens, bonus)[
-            : settings.top_k
-        ]
+        room = budget(rag, hits)
+        excerpts = distil(rag, question.text, hits, vector, weights, tables.lexicon, bonus)[: settings.top_k]
         used = {e.hit.chunk.id for e in excerpts}
         note |= {
-            "tokens_in": sum(_estimate(h.chunk.text) for h in hits),
-            "tokens_out": sum(_estimate(e.text) for e in excerpts),
+            "compressor": settings.compress,
+            "budget": room,
+            "tokens_in": sum(estimate(h.chunk.text) for h in hits),
+            "tokens_out": sum(estimate(e.text) for e in excerpts),
             "kept": [e.hit.chunk.id for e in excerpts],
             "left_out": [h.chunk.id for h in hits if h.chunk.id not in used][:20],
-            "why": f"no sentence among the {settings.top_k} best within {settings.context_tokens} tokens",
+            "why": f"no sentence among the {settings.top_k} best within {room} tokens",
             "orders_ignored": [h.chunk.id for h in hits if order_spans(h.chunk.text)],
         }
     return [row for e in excerpts for row in _rows(_evidence(e))]
@@ -102,11 +105,6 @@ def _clinical_bonus(question: Question, tables: Tables, outdated: frozenset[str]
     return bonus
 
 
-def _estimate(text: str) -> int:
-    """Tokens of clinical text, about 3.4 characters each in the generator's vocabulary; the prompt counts exactly."""
-    return int(len(text) / 3.4) + 1
-
-
 def _show(hits: Sequence[Hit]) -> list[dict[str, object]]:
     return [
         {
@@ -123,14 +121,18 @@ def _rows(evidence: Evidence) -> list[Evidence]:
     """Rows of a structured record one by one: neighbours in a table have nothing to do with each other."""
     if not evidence.document.endswith((".json", ".xml", ".hl7", ".csv")):
         return [evidence]
-    return [replace(evidence, text=line, quote=line) for line in evidence.text.splitlines() if line.strip()]
+    texts, quotes = evidence.text.splitlines(), evidence.quote.splitlines()
+    # A compressor may have left nothing of some rows: then nothing says which text is of which row.
+    if len(texts) != len(quotes):
+        return [evidence]
+    return [replace(evidence, text=t, quote=q) for t, q in zip(texts, quotes, strict=True) if t.strip()]
 
 
 def _evidence(excerpt: Excerpt) -> Evidence:
     chunk = excerpt.hit.chunk
     return Evidence(
         text=excerpt.text,
-        quote=excerpt.text,
+        quote=excerpt.quote,
         document=chunk.document,
         shard=chunk.shard,
         origin="retrieve",

@@ -103,6 +103,10 @@ def cache_key(
             s.candidates,
             s.context_tokens,
             s.evidence_order,
+            s.compress,
+            s.rate,
+            s.compressor,
+            s.history_tokens,
             s.n_ctx,
             s.max_tokens,
             s.temperature,
@@ -113,11 +117,19 @@ def cache_key(
             s.mode,
         ],
         "adapters": [[name, _adapter_state(name, s.models_dir)] for name in s.adapter],
+        "history": _condensed(rag, shards) if s.history_tokens else [],
         "filter": [wanted.since, sorted(wanted.types)],
     }
     if _RELATIVE.search(fold(text)):
         key["day"] = date.today().isoformat()
     return key
+
+
+def _condensed(rag: Ragq, shards: Sequence[Shard]) -> list[list[str]]:
+    """The notes that are there in brief."""
+    from ragq.pipeline.history import maker
+
+    return [sorted(shard.condensed(maker(rag))) for shard in shards if not shard.is_shared]
 
 
 def _file_state(model: str) -> list[int] | None:

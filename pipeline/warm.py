@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ragq.errors import UsageError
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.ask import tables_of
+from ragq.pipeline.history import condense_notes, history
 from ragq.pipeline.reading import prepare_prefix
 from ragq.pipeline.summary import summarise
 from ragq.pipeline.trace import Trace
@@ -35,9 +36,11 @@ def warm(rag: Ragq, patient: str) -> Warmed:
     if not rag.settings.cache or not rag.settings.cache_mb:
         raise UsageError("the cache is off, so nothing can be kept; set cache = true and cache_mb above 0")
     trace = Trace()
+    if rag.settings.history_tokens:
+        condense_notes(rag, f"patient:{patient}")
     shards = rag.open_shards(patient)
     try:
-        summary = summarise(tables_of(shards, rag.lexicon(shards)))
+        summary = summarise(tables_of(shards, rag.lexicon(shards))) + history(rag, shards)[0]
     finally:
         for shard in shards:
             shard.close()

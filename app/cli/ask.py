@@ -56,6 +56,17 @@ def ask(
     top_k: int | None = typer.Option(None, metavar="N", help="Evidence items put in front of the model."),
     max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer, in tokens."),
     context_tokens: int | None = typer.Option(None, metavar="N", help="Budget for the evidence, in tokens."),
+    compress: str | None = typer.Option(
+        None,
+        metavar="WAY",
+        help="What leaves less of the text found: none, extractive, selfinfo or llmlingua. Citations stay verbatim.",
+    ),
+    rate: float | None = typer.Option(
+        None, metavar="X", help="Share of the best chunks' tokens to keep, 0 to 1, instead of --context-tokens."
+    ),
+    compressor: str | None = typer.Option(
+        None, metavar="NAME", help="Model that selfinfo (a GGUF) or llmlingua (a folder or hub id) weighs words with."
+    ),
     temperature: float | None = typer.Option(None, metavar="X", help="0 is greedy, and repeatable."),
     seed: int | None = typer.Option(None, metavar="N", help="For temperatures above 0."),
     speculate: str | None = typer.Option(
@@ -100,6 +111,9 @@ def ask(
         "top_k": top_k,
         "max_tokens": max_tokens,
         "context_tokens": context_tokens,
+        "compress": compress,
+        "rate": rate,
+        "compressor": compressor,
         "temperature": temperature,
         "seed": seed,
         "speculate": speculate,

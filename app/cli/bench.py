@@ -9,16 +9,16 @@ import typer
 
 # Where each bench lives; its `run(settings, quick, data)` gives figures by key.
 BENCHES = {
-    "cache": "ragq.eval.bench_cache", "engine": "ragq.eval.bench_engine", "grounded": "ragq.eval.bench_grounded",
+    "cache": "ragq.eval.bench_cache", "distil": "ragq.eval.bench_distil", "engine": "ragq.eval.bench_engine", "grounded": "ragq.eval.bench_grounded",
     "index": "ragq.eval.bench_index", "tools": "ragq.eval.bench_tools",
 }  # fmt: skip
 
 # Those that ask a model many times: limited by --n, and a killed run goes on where it was.
-RESUMABLE = frozenset({"engine", "grounded", "tools"})
+RESUMABLE = frozenset({"distil", "engine", "grounded", "tools"})
 
 
 def bench(
-    name: str = typer.Argument(help="What to measure: cache, engine, grounded, index or tools."),
+    name: str = typer.Argument(help="What to measure: cache, distil, engine, grounded, index or tools."),
     quick: bool = typer.Option(False, "--quick", help="Fewer tries: a minute instead of several."),
     data: Path = typer.Option(
         Path("../shared/data"), metavar="DIR", help="Folder with the data sets; what is not there is left out."

@@ -1,0 +1,75 @@
+"""Distil: from the chunks found to what the prompt holds of them, by the compressor of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from ragq.compress import extractive, selfinfo
+from ragq.compress.excerpt import Excerpt
+from ragq.index.hit import Hit
+from ragq.index.inert import order_spans
+from ragq.index.lexicon import Lexicon
+
+if TYPE_CHECKING:
+    from ragq.pipeline.rag import Ragq
+
+# Without compression the evidence may fill this share of the window.
+WHOLE_SHARE = 0.5
+
+
+def estimate(text: str) -> int:
+    """Tokens of clinical text, about 3.4 characters each in the generator's vocabulary; the prompt counts exactly."""
+    return int(len(text) / 3.4) + 1
+
+
+def budget(rag: Ragq, hits: Sequence[Hit]) -> int:
+    """Tokens for the evidence: `rate` of the `top_k` best chunks where it is set, else `context_tokens`."""
+    settings = rag.settings
+    if settings.compress == "none":
+        return int(settings.n_ctx * WHOLE_SHARE)
+    if settings.rate is None:
+        return settings.context_tokens
+    return max(1, int(settings.rate * sum(estimate(h.chunk.text) for h in hits[: settings.top_k])))
+
+
+def distil(
+    rag: Ragq,
+    question: str,
+    hits: Sequence[Hit],
+    vector: NDArray[np.float32],
+    weights: Mapping[str, float],
+    lexicon: Lexicon,
+    bonus: extractive.Bonus,
+) -> list[Excerpt]:
+    """Excerpts of the hits within the budget, the best first; each knows the verbatim lines it was made from.
+
+    Raises MissingError where the compressor's model or package is not here.
+    """
+    settings, room = rag.settings, budget(rag, hits)
+    if settings.compress == "llmlingua":
+        chosen = hits[: settings.top_k]
+        whole = sum(estimate(h.chunk.text) for h in chosen)
+        return rag.lingua().compress(chosen, question, lexicon, min(1.0, room / max(1, whole)))
+    embedder = rag.query_embedder()
+    if settings.compress == "none":
+        return extractive.compress(
+            hits[: settings.top_k], vector, weights, embedder, estimate, room, embedded=len(hits) * 64
+        )
+    if settings.compress == "selfinfo":
+        ranked = extractive.rank(hits, vector, weights, embedder, bonus)
+        return selfinfo.compress(ranked, question, rag.scorer(), lexicon, estimate, room)
+    return extractive.compress(hits, vector, weights, embedder, estimate, room, bonus)
+
+
+def _whole(hits: Sequence[Hit], room: int) -> list[Excerpt]:
+    """The best chunks that fit, whole but for orders to the model."""
+    out = []
+    for hit in hits:
+        excerpt = Excerpt(hit, 0, len(hit.chunk.text), hit.score, tuple(order_spans(hit.chunk.text)))
+        if excerpt.text and estimate(excerpt.text) <= room:
+            out.append(excerpt)
+            room -= estimate(excerpt.text)
+    return out
