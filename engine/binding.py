@@ -19,6 +19,7 @@ from ragq.engine.facts import Facts
 from ragq.engine.fits import check_memory, fits_twice
 from ragq.engine.model_text import ModelText
 from ragq.engine.options import Adapter, Options
+from ragq.engine.recorder import Recorder
 from ragq.engine.tap import HiddenChoiceError
 from ragq.errors import CancelledError, ModelError
 
@@ -37,11 +38,12 @@ class Binding(ModelText):
         path: Path,
         options: Options | None = None,
         progress: Callable[[float], None] | None = None,
+        recorder: Recorder | None = None,
         **fields: Any,  # noqa: ANN401 - fields of Options
     ) -> None:
         """Open the GGUF file at `path`; `fields` are those of `Options`, for one that is not given whole.
 
-        `progress` is told the share of the weights that are there. Raises ModelError when the file is no model that
+        `progress` is told the share of the weights that are there, `recorder` what is computed. Raises ModelError when the file is no model that
         this llama.cpp can load, DoesNotFitError when weights and window exceed the free memory.
         """
         started = time.perf_counter()
@@ -55,6 +57,7 @@ class Binding(ModelText):
         self._held: dict[int, list[int]] = {MAIN: [], ASIDE: []}
         self.experts: Experts | None = None
         self.expert_note = ""
+        self._recorder = recorder
         model = check_memory(path, self.options)
         try:
             self._open(model, progress)
@@ -72,7 +75,7 @@ class Binding(ModelText):
             wish = plan(model, self.options.expert_ram, model.kv_bytes(tokens, self.options.kv_type))
             self.expert_note = wish.why
             if wish.layout is not None:
-                self.experts = Experts(model, self.path, wish.layout, wish.budget)
+                self.experts = Experts(model, self.path, wish.layout, wish.budget, self.options.expert_history)
         self._load(progress)
         self._open_context()
         if self.experts is not None and (why := self._try_experts()):
@@ -136,6 +139,8 @@ class Binding(ModelText):
         params.abort_callback_data = ctypes.cast(self._cancelled, ctypes.c_void_p)
         if self.experts is not None:
             params.cb_eval = self.experts.attach(api, self._model)
+        elif self._recorder is not None:
+            params.cb_eval = self._recorder.attach(api)
         self._ctx = api.llama_init_from_model(self._model, params)
         if not self._ctx:
             raise ModelError(f"{self.path}: no context of {self.n_ctx} tokens{reason()}; ask for a smaller n_ctx")

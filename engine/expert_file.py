@@ -88,8 +88,8 @@ def _start(length: int, layout: Layout) -> int:
     return -(-(_HEAD.size + length + 8 * layout.slots) // PAGE) * PAGE
 
 
-def _about(model: Path, header: Gguf, layout: Layout) -> dict[str, Any]:
-    """What an expert file is of: the layout, and the routers, which no two trainings share."""
+def identity(model: Path, header: Gguf) -> str:
+    """32 hex digits that tell models apart: over the header and the routers, which no two trainings share."""
     digest = hashlib.blake2b(digest_size=16)
     with model.open("rb") as file:
         digest.update(file.read(header.data_start))
@@ -97,8 +97,13 @@ def _about(model: Path, header: Gguf, layout: Layout) -> dict[str, Any]:
             if ".ffn_gate_inp." in tensor.name:
                 file.seek(tensor.offset)
                 digest.update(file.read(tensor.nbytes))
+    return digest.hexdigest()
+
+
+def _about(model: Path, header: Gguf, layout: Layout) -> dict[str, Any]:
+    """What an expert file is of."""
     return {
-        "model": digest.hexdigest(),
+        "model": identity(model, header),
         "bytes": header.file_bytes,
         "layers": [
             [layer.index, layer.stride, [[p.tensor.name, p.at] for p in layer.parts]] for layer in layout.layers

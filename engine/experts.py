@@ -12,28 +12,33 @@ import mmap
 import os
 import re
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from ragq.engine.dense_file import dense_path, has_dense_file
 from ragq.engine.expert_cache import ExpertCache
-from ragq.engine.expert_file import open_expert_file
+from ragq.engine.expert_file import identity, open_expert_file
 from ragq.engine.expert_layout import Layout, expert_layout
 from ragq.engine.expert_source import AlignedSource, ExpertSource, ScatteredSource
 from ragq.engine.facts import Facts
 from ragq.engine.fits import RESERVE, available_memory
+from ragq.engine.prediction import OFF, Controller, Predictor, Way
 from ragq.engine.tap import Tap, model_tensors, placed
 from ragq.errors import ModelError, UsageError
+from ragq.files import private_dir, write_atomic
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMG]?)B?|(%))", re.IGNORECASE)
 # Tokens in one step from which on nearly every expert of a layer is chosen by some of them.
 BATCH = 16
+_NOTHING: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 def read_budget(text: str, whole: int, dense: float) -> int:
@@ -88,8 +93,18 @@ def plan(model: Facts, text: str, kv_bytes: float) -> Plan:
 class Experts:
     """The streamed experts of one model that is being opened, and then run."""
 
-    def __init__(self, model: Facts, path: Path, layout: Layout, budget: int, policy: str = "cost") -> None:
-        """Raises ModelError when the expert file is damaged or the model cannot be read."""
+    def __init__(
+        self,
+        model: Facts,
+        path: Path,
+        layout: Layout,
+        budget: int,
+        history: Path | None = None,
+    ) -> None:
+        """`history` is the folder where it is kept which experts were used.
+
+        Raises ModelError when the expert file is damaged or the model cannot be read.
+        """
         self.layout = layout
         self.lock = Lock()
         file = open_expert_file(path, model.header, layout)
@@ -102,9 +117,15 @@ class Experts:
         if file is not None and has_dense_file(path, file.digest):
             self.weights = dense_path(path)
         self.opened_dense = self.weights != path
-        self.cache = ExpertCache(layout, self.source, budget, policy)
+        self.cache = ExpertCache(layout, self.source, budget)
+        self._predictor = Predictor(model, path, layout)
+        # A source that reads nothing beside the computation gains nothing by reading sooner.
+        self.controller = Controller(self._predictor.ways() if self.is_direct else [OFF])
+        self._kept = None if history is None else history / f"{identity(path, model.header)}.npy"
+        self._warming: Thread | None = None
+        self._busy = False
         self._tap: Tap | None = None
-        self._tokens = 0
+        self._tokens, self._started = 0, 0.0
 
     def attach(self, api: Any, model: Any) -> Any:  # noqa: ANN401 - ctypes functions carry no types
         """Let the loaded `model` read its experts here; returns the callback for its context."""
@@ -112,6 +133,10 @@ class Experts:
         tensors = model_tensors(api, model)
         mapped = placed(tensors, self.layout, self.cache.address)
         _release(self.weights, mapped)
+        self._watch_layers()
+        if self.is_direct and self._recall():
+            self._warming = Thread(target=self._warm, daemon=True)
+            self._warming.start()
         return self._tap.callback
 
     def begin(self, context: Any, tokens: int, stop: Callable[[], None]) -> None:  # noqa: ANN401
@@ -122,8 +147,9 @@ class Experts:
         if self._tap is None:
             raise AssertionError("the experts are not attached")
         self.source.check()
+        self._busy = True
         self.lock.acquire()
-        self._tokens = tokens
+        self._tokens, self._started = tokens, time.perf_counter()
         self.cache.history.next_tokens(tokens)
         self._tap.stop = stop
         self._tap.begin(context)
@@ -142,15 +168,78 @@ class Experts:
             raise
         finally:
             self.lock.release()
+        if self._tokens == 1 and not code and self.controller.timed(time.perf_counter() - self._started):
+            self._watch_layers()
 
     def _chosen(self, number: int, rows: NDArray[np.int32], inputs: NDArray[np.float32] | None) -> None:
         base = number * self.layout.experts
         if rows.shape[0] == 1:
-            self.cache.need(rows[0] + base)
+            chosen = rows[0].astype(np.int64)
+            self.cache.need(chosen + base)
+            if self._tokens == 1 and self.controller.ways != [OFF]:
+                row = None if inputs is None else inputs[0]
+                likely = self._predictor.after_choice(self.controller.way, number, chosen, row)
+                if likely.size:
+                    self.cache.hint(likely + base + self.layout.experts, chosen + base)
             return
         counts = np.bincount(rows.ravel(), minlength=self.layout.experts)
         chosen = np.flatnonzero(counts)
         self.cache.need(chosen + base, counts[chosen])
+        # Of the last layer only the rows with logits are computed, so nearly nothing of it is needed.
+        if rows.shape[0] >= BATCH and number + 2 < len(self.layout.layers):
+            following = np.arange(base + self.layout.experts, base + 2 * self.layout.experts)
+            order = following[np.argsort(-self.cache.history.slow[following], kind="stable")]
+            self.cache.hint(order, chosen + base, spare_recent=False)
+
+    def _before_layer(self, number: int, residual: NDArray[np.float32]) -> None:
+        """What goes into attention of layer `number` is there: the pause in which that layer is predicted."""
+        if self._tokens == 1 and residual.shape[0] == 1:
+            likely = self._predictor.before_attention(number, residual[0], self.controller.way.count)
+            self.cache.hint(likely + number * self.layout.experts, _NOTHING)
+
+    def _watch_layers(self) -> None:
+        """Stop at the ends of layers as well if the way to predict asks for it: a stop costs 30 µs."""
+        if self._tap is not None:
+            self._tap.before = self._before_layer if self.controller.way.name == "before_attention" else None
+            self._tap.forget()
+
+    def _recall(self) -> bool:
+        """Begin with the use of experts that an earlier run kept; any doubt about it is none."""
+        try:
+            shares = np.load(self._kept) if self._kept is not None else None
+        except (OSError, ValueError):
+            return False
+        if shares is None or shares.shape != (self.layout.slots,) or not np.isfinite(shares).all():
+            return False
+        self.cache.history.recall(shares.astype(np.float64), 1000.0)
+        return True
+
+    def _warm(self) -> None:
+        """Read the experts that were used most, until the first step or until the budget is full."""
+        order = np.argsort(-self.cache.history.slow, kind="stable")
+        while not self._busy:
+            with self.lock:
+                try:
+                    if self._busy or not self.cache.warm(order):
+                        return
+                except ModelError:
+                    # Whoever asks for that expert is told.
+                    self.cache.recover()
+                    return
+
+    def _keep(self) -> None:
+        """Keep how experts were used for the next start; what cannot be kept is not needed."""
+        shares = self.cache.history.shares()
+        if self._kept is None or not shares.any():
+            return
+        with suppress(OSError):
+            private_dir(self._kept.parent)
+            write_atomic(self._kept, lambda file: np.save(file, shares.astype(np.float32)))
+
+    def predict_by(self, ways: Sequence[Way]) -> None:
+        """Try these ways to predict, and no others, from now on."""
+        self.controller = Controller(ways)
+        self._watch_layers()
 
     def report(self) -> dict[str, Any]:
         """What it holds and did so far, in bytes and ms: for a trace."""
@@ -166,10 +255,15 @@ class Experts:
             "waited_ms": round(counts.waited_s * 1e3, 1),
             "direct_reads": self.is_direct,
             "opened_without_experts": self.opened_dense,
+            "prediction": self.controller.way.name,
         }
 
     def close(self) -> None:
-        """Free the memory of the experts, after the model that reads it."""
+        """Free the memory of the experts, after the model that reads it, and keep which of them were used."""
+        self._busy = True
+        if self._warming is not None:
+            self._warming.join()
+        self._keep()
         self.cache.close()
 
 

@@ -11,6 +11,7 @@ from ragq.engine.binding import ASIDE, N_BATCH, Binding
 from ragq.engine.generation import Generation, Piece
 from ragq.engine.grammar import Vocabulary
 from ragq.engine.options import Options
+from ragq.engine.recorder import Recorder
 from ragq.engine.speculative import Speculator
 from ragq.engine.stream import stream
 from ragq.errors import DoesNotFitError, ModelError
@@ -31,13 +32,14 @@ class LlamaEngine(Binding):
         path: Path,
         options: Options | None = None,
         progress: Callable[[float], None] | None = None,
+        recorder: Recorder | None = None,
         **fields: Any,  # noqa: ANN401 - fields of Options
     ) -> None:
         """Open the GGUF file at `path`; as `Binding` does."""
         self.lock = threading.Lock()
         self.speculator = Speculator()
         self._vocabulary: Vocabulary | None = None
-        super().__init__(path, options, progress, **fields)
+        super().__init__(path, options, progress, recorder, **fields)
 
     def close(self) -> None:
         """Free model, context and a second model that drafts; a second call does nothing."""

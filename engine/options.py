@@ -36,7 +36,8 @@ class Options:
     recurrent model can take back. Without `swa_full` a sliding-window model keeps its window only: less memory, and a
     prefix can then be reused whole or not at all. Without `extra_buffers` the weights keep their layout in the file:
     slower, and safe where `probe` says so. `expert_ram` is the memory for the experts of a mixture-of-experts model (`2GB`,
-    `25%`, `auto`); None keeps them all mapped.
+    `25%`, `auto`); None keeps them all mapped. In the folder
+    `expert_history` it is kept which experts were used, so that those are read first at the next start.
     """
 
     n_ctx: int = 4096
@@ -48,6 +49,7 @@ class Options:
     extra_buffers: bool = True
     adapters: tuple[Adapter, ...] = ()
     expert_ram: str | None = None
+    expert_history: Path | None = None
 
 
 def read_adapters(names: Sequence[str], models_dir: Path) -> tuple[Adapter, ...]:

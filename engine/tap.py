@@ -161,11 +161,11 @@ class Tap:
             number = self._numbers.get(int(name[len(_LOGITS) :]))
             tensor = Tensor.from_address(address)
             if number is not None and tensor.src[1]:
-                self._inputs[number] = _floats(Tensor.from_address(tensor.src[1]))
+                self._inputs[number] = floats(Tensor.from_address(tensor.src[1]))
         elif self.before is not None and name.startswith(_LAYER_OUT):
             number = self._numbers.get(int(name[len(_LAYER_OUT) :]) + 1)
             if number is not None:
-                self._stops[address] = self._layer_end(number, _floats(Tensor.from_address(address)), self.before)
+                self._stops[address] = self._layer_end(number, floats(Tensor.from_address(address)), self.before)
                 return True
         return False
 
@@ -202,7 +202,7 @@ class Tap:
             raise HiddenChoiceError(f"llama.cpp computes experts of layer {layer} by a choice that is not shown")
 
 
-def _floats(tensor: Tensor) -> NDArray[np.float32]:
+def floats(tensor: Tensor) -> NDArray[np.float32]:
     """The numbers of a float tensor, shape (tokens, width); a view."""
     flat = np.ctypeslib.as_array(
         ctypes.cast(tensor.data, ctypes.POINTER(ctypes.c_float)), (max(1, tensor.ne[1] * tensor.ne[0]),)

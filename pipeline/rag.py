@@ -245,6 +245,7 @@ class Ragq:
                     threads=settings.threads,
                     kv_type=settings.kv_type,
                     expert_ram=settings.expert_ram,
+                    expert_history=settings.cache_dir / "experts",
                     extra_buffers=shown.extra_buffers,
                     adapters=read_adapters(settings.adapter, settings.models_dir),
                 )
