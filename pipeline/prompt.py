@@ -29,13 +29,14 @@ SYSTEM = (
 class Wording:
     """The parts of the prompt that follow the question's language. A small model that has to name the bearing
     evidence first (`lead`) answers from it; the lines it names are quoted for it, and `answer` then keeps it from
-    copying more.
+    copying more; `short` asks for words out of them.
     """
 
     question: str
     task: str
     lead: str
     answer: str
+    short: str
 
 
 WORDING: dict[Language, Wording] = {
@@ -44,12 +45,14 @@ WORDING: dict[Language, Wording] = {
         "Copy the evidence lines that answer the question, then answer it in one or two short sentences.",
         "Evidence: [",
         "Answer:",
+        "Answer in a few words:",
     ),
     "es": Wording(
         "Pregunta",
         "Copia las líneas de evidencia que responden a la pregunta y luego respóndela en español, en una o dos frases cortas.",
         "Evidencia: [",
         "Respuesta en español:",
+        "Respuesta en pocas palabras:",
     ),
 }
 
@@ -128,10 +131,11 @@ def evidence_text(evidence: Sequence[Evidence]) -> str:
     return "Evidence lines:\n" + "\n".join(lines) + "\n"
 
 
-def quoted(evidence: Sequence[Evidence], numbers: Sequence[int], language: Language) -> str:
+def quoted(evidence: Sequence[Evidence], numbers: Sequence[int], language: Language, short: bool = False) -> str:
     """What follows `lead`: the numbered lines word for word, then the word that asks for the answer."""
     lines = [f"{n}] {' '.join(evidence[n - 1].text.split())}" for n in numbers]
-    return "\n[".join(lines) + "\n" + WORDING[language].answer
+    words = WORDING[language]
+    return "\n[".join(lines) + "\n" + (words.short if short else words.answer)
 
 
 def _where(evidence: Evidence) -> str:

@@ -16,12 +16,13 @@ from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, strip_marks
 from ragq.pipeline.judge import Judge, open_judge
 from ragq.pipeline.language import language_of
-from ragq.pipeline.pick import pick_lines, quotable
+from ragq.pipeline.pick import Pick, pick_lines, quotable
 from ragq.pipeline.question import Question
 from ragq.pipeline.quote import as_quote
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
-from ragq.pipeline.tables import Tables
+from ragq.pipeline.span import answer_span, whole
+from ragq.pipeline.tables import Tables, as_sentence
 from ragq.pipeline.trace import Trace
 from ragq.pipeline.words import content, stems
 
@@ -87,6 +88,10 @@ def read_evidence(
         if sure or settings.mode == "lenient" or (settings.mode == "normal" and not same):
             yield from _word(rag, engine, prompt, question, reply, gate, trace, note)
             yield from _judged(reply, judge, settings.mode, trace)
+        elif settings.mode == "normal" and reply.patient is None:
+            # A question to the library is looked up: the words that answer it are told, with the line behind them. Of a
+            # patient the whole line is.
+            yield from _short(engine, prompt, question, reply, tables, trace, note)
     yield StageEvent(trace.stages[-1])
     if not reply.sentences and not sure:
         yield from _quote_picks(question, reply, tables, trace)
@@ -128,16 +133,45 @@ def _word(
         note["text"] = prompts.WORDING[question.language].lead + lead + body.text
 
 
-def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
-    """The chosen lines themselves, each only if it bears on the question; to a `why`, with what follows them."""
+def _short(
+    engine: LlamaEngine,
+    prompt: prompts.Prompt,
+    question: Question,
+    reply: Reply,
+    tables: Tables,
+    trace: Trace,
+    note: dict[str, Any],
+) -> Iterator[Event]:
+    """The words of the chosen lines that answer the question."""
+    bearing = [p.number for p in _bearing(question, reply, tables)]
+    if not bearing or question.intents & {"why"}:
+        return
+    lines = [" ".join(reply.evidence[n - 1].text.split()) for n in bearing]
+    lead = prompts.quoted(reply.evidence, bearing, question.language, short=True)
+    boundaries = [*prompt.boundaries, prompt.asked, len(prompt.tokens)]
+    found = answer_span(engine, prompt.tokens + engine.tokenize(lead), boundaries, lines)
+    text = whole(lines[found.line], found.text, tables.lexicon)
+    note["span"] = found.text
+    if content(text):
+        yield from emit(reply, Sentence(as_sentence(text), (bearing[found.line],), "quote", "words of the line"), trace)
+
+
+def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:
+    """The lines chosen that bear on the question."""
     words = content(question.text)
     wanted = {m.name for m in question.mentions}
     for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):
         line = reply.evidence[pick.number - 1]
         there = f"{line.section} {line.text}"
         named = wanted & {m.name for m in tables.lexicon.find(there)}
-        if not (named or words & stems(there) or pick.share >= SURE_PICK):
-            continue
+        if named or words & stems(there) or pick.share >= SURE_PICK:
+            yield pick
+
+
+def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
+    """The chosen lines themselves, each only if it bears on the question; to a `why`, with what follows them."""
+    for pick in _bearing(question, reply, tables):
+        line = reply.evidence[pick.number - 1]
         if "why" in question.intents and line.date:
             line = reply.evidence[pick.number - 1] = tables.notes.with_next(line, NEXT_SENTENCES)
         text = as_quote(line, question, reply.latest)

@@ -1,0 +1,51 @@
+"""A short answer is words of its line, never half a value, and never without the negation that stands by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ragq.engine.llama import LlamaEngine
+from ragq.engine.models import find, installed
+from ragq.index.lexicon import Lexicon
+from ragq.pipeline.span import answer_span, whole
+
+LINES = ("EGR1 is upregulated in infected cells and localizes to the nucleus.", "It was first described in 1987.")
+
+
+@pytest.fixture(scope="module")
+def engine(models_dir: Path) -> Iterator[LlamaEngine]:
+    path = installed(find("smollm2-135m"), models_dir)
+    assert path is not None
+    with LlamaEngine(path, n_ctx=1024) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "asked", ["Where does EGR1 localize? Answer in a few words:", "When was it described?", "Banana"]
+)
+def test_span_stands_in_the_line_it_names_whatever_is_asked(engine: LlamaEngine, asked: str) -> None:
+    tokens = engine.tokenize("\n".join(LINES) + f"\nQuestion: {asked}")
+    found = answer_span(engine, tokens, [], LINES)
+    assert found.text
+    assert found.text in LINES[found.line]
+    before, _, after = LINES[found.line].partition(found.text)
+    assert not (before[-1:].isalnum() and found.text[0].isalnum())
+    assert not (found.text[-1].isalnum() and after[:1].isalnum())
+    assert answer_span(engine, tokens, [], LINES) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "told"),
+    [
+        ("Give 5 mg twice daily. Then stop.", "5", "5 mg"),
+        ("EGR1 localizes to the nucleus.", "the nucleus", "the nucleus"),
+        ("Do not give warfarin with this drug. Apixaban may be given.", "warfarin", "Do not give warfarin with this drug."),
+        ("Do not give warfarin with this drug. Apixaban may be given.", "Apixaban", "Apixaban"),
+        ("Onset was in March 2024 in most.", "2024", "March 2024"),
+        ("Not this line.", "something else", "Not this line."),
+    ],
+)  # fmt: skip
+def test_values_are_whole_and_negations_stay(line: str, text: str, told: str) -> None:
+    assert whole(line, text, Lexicon()) == told
