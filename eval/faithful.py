@@ -76,8 +76,10 @@ class Asked:
     gold: Gold | None = None
 
 
-def run(settings: Settings, data: Path, wanted: Wanted, command: str, out: Path | None) -> report.Report | None:
-    """Ask everything and score it; None when the time ran out. A set that is not in `data` is left out."""
+def run(settings: Settings, data: Path, wanted: Wanted, command: str, out: Path | None) -> report.Report:
+    """Ask everything and score it; when the time runs out, what was asked by then, and `whole` is false. A set that is not
+    in `data` is left out.
+    """
     own = public_home.make(settings)
     versions = machine.versions(own)
     about = {
@@ -90,17 +92,18 @@ def run(settings: Settings, data: Path, wanted: Wanted, command: str, out: Path 
     kept.open()
     with Ragq(own) as rag:
         tasks = {**_judges(rag, data, wanted.judged), **_questions(rag, own, data, wanted)}
-        if not collect(kept, tasks, wanted.seconds):
-            return None
+        whole = collect(kept, tasks, wanted.seconds)
     rows = kept.results
     asked = [r for r in rows if "route" in r]
     built = report.build(
-        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine()},
+        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine(),
+         "whole": whole},
         asked, RATIOS, figures(rows), wanted.seed,
     )  # fmt: skip
     if out:
         report.write(built, out)
-        kept.finish()
+        if whole:
+            kept.finish()
     return built
 
 

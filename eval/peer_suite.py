@@ -9,7 +9,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +25,7 @@ from ragq.eval.bootstrap import Ratio
 from ragq.eval.gold import load_gold
 from ragq.eval.partial import Partial
 from ragq.eval.peer import Peer
-from ragq.eval.public import Case, Passage
+from ragq.eval.public import Case, Passage, Public
 from ragq.files import private_dir
 from ragq.index.load import load, supported
 from ragq.pipeline.add import add_documents
@@ -44,8 +45,8 @@ STACKS = {
 }
 # LongLLMLingua takes half a minute a question.
 MAX_LINGUA = 3
-# Patients of the clinic that are asked about, and fresh processes of each stack.
-PATIENTS, COLD = 4, 3
+# Patients of the clinic that are asked about, fresh processes of each stack, and documents of a large corpus.
+PATIENTS, COLD, MAX_DOCUMENTS = 2, 3, 300
 MAX_TOKENS, N_CTX = 160, 4096
 
 
@@ -75,7 +76,7 @@ def plan(data: Path, n: int, seed: int) -> Plan:
     corpora: dict[str, Sequence[Passage]] = {}
     for name in PUBLIC_SETS:
         try:
-            drawn = public.read_public(data, name, n, seed)
+            drawn = _fewer(public.read_public(data, name, n, seed), seed)
         except OSError as error:
             sys.stderr.write(f"{error.filename}: not here, {name} is left out\n")
             continue
@@ -84,6 +85,27 @@ def plan(data: Path, n: int, seed: int) -> Plan:
     cases, documents, facts = _clinic(n, seed)
     turns = [c for turn in _by_turns([*found, cases]) for c in turn]
     return Plan(tuple(turns), {**corpora, **documents}, facts)
+
+
+def _fewer(drawn: Public, seed: int) -> Public:
+    """Of a large corpus the documents that the questions need and others drawn up to MAX_DOCUMENTS, under a name that tells
+    which: every stack embeds all of them.
+    """
+    names: dict[str, str] = {}
+    corpora: dict[str, Sequence[Passage]] = {}
+    for corpus, passages in drawn.corpora.items():
+        gold = frozenset[str]().union(*(c.gold for c in drawn.cases if c.corpus == corpus))
+        others = [p.name for p in passages if p.name not in gold]
+        if len(passages) > MAX_DOCUMENTS:
+            kept = {*Random(seed).sample(others, MAX_DOCUMENTS - len(gold)), *gold}
+            passages = tuple(p for p in passages if p.name in kept)
+        names[corpus] = corpus if len(passages) < MAX_DOCUMENTS else f"{corpus}-{_digest(passages)}"
+        corpora[names[corpus]] = passages
+    return Public(tuple(replace(c, corpus=names[c.corpus]) for c in drawn.cases), corpora)
+
+
+def _digest(passages: Sequence[Passage]) -> str:
+    return blake2b("\n".join(p.name for p in passages).encode(), digest_size=4).hexdigest()
 
 
 def _by_turns(sets: Sequence[Sequence[Case]]) -> Iterator[list[Case]]:
@@ -120,7 +142,9 @@ def _documents(folder: Path) -> list[Passage]:
 def run(
     settings: Settings, data: Path, wanted: Wanted, env: Path, command: str, out: Path | None
 ) -> report.Report | None:
-    """Ask every question of every stack, one stack after the other, and return the report; None when time ran out.
+    """Ask every question of every stack, one stack after the other, and return the report; None with `prepare`.
+
+    When the time runs out it is of the questions that every stack was asked, and `whole` is false.
 
     Raises MissingError without the environment of the peers.
     """
@@ -145,20 +169,30 @@ def run(
     for row in work.rows(wanted.stacks, {r["id"] for r in partial.results}, until):
         partial.append(row)
         sys.stderr.write(f"{row['id']}  {row.get('ttft_ms', row.get('wall_ms')):.0f} ms\n")
-    if until and time.monotonic() > until:
-        sys.stderr.write("out of time: run the same command again to go on\n")
-        return None
-    rows = partial.results
+    whole = until is None or time.monotonic() < until
+    rows = _of_all(partial.results, wanted.stacks)
     asked = [r for r in rows if r["kind"] != "cold"]
     built = report.build(
-        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine()},
+        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine(),
+         "whole": whole},
         asked, RATIOS, figures(rows), wanted.seed,
     )  # fmt: skip
     built["cold"] = [r for r in rows if r["kind"] == "cold"]
     if out:
         report.write(built, out)
-        partial.finish()
+        if whole:
+            partial.finish()
+    if not whole:
+        sys.stderr.write("out of time: this is of what was asked of every stack; the same command goes on\n")
     return built
+
+
+def _of_all(rows: Sequence[Row], stacks: Sequence[str]) -> list[Row]:
+    """The rows of the questions that every stack was asked, those of LongLLMLingua among them."""
+    asked: dict[str, set[str]] = {}
+    for row in rows:
+        asked.setdefault(row["id"].rpartition(":")[0], set()).add(row["route"])
+    return [r for r in rows if set(stacks) - {"lingua"} <= asked[r["id"].rpartition(":")[0]]]
 
 
 class Work:
@@ -191,29 +225,34 @@ class Work:
                 pass
 
     def rows(self, stacks: Sequence[str], done: set[str], until: float | None) -> Iterator[Row]:
-        """A row for every question and stack that is not done, then the fresh processes, until the time is over."""
-        seen: dict[str, int] = {}
-        left = []
-        for case in self._plan.cases:
-            seen[case.source] = seen.get(case.source, 0) + 1
-            for stack in stacks:
-                is_left = f"{case.id}:{stack}" not in done
-                if is_left and (stack != "lingua" or seen[case.source] <= MAX_LINGUA):
-                    left.append((case, stack))
+        """A row for every question and stack that is not done, until the time is over. After each of the clinic's first
+        questions a fresh process of every stack is asked it too, so that a run cut short has both.
+        """
         with ExitStack() as running:
-            peers = {s: running.enter_context(self._started(s)) for s in stacks if any(x == s for _, x in left)}
-            for case, stack in left:
+            peers: dict[str, Peer] = {}
+            for is_cold, case, stack in self._left(stacks, done):
                 if until and time.monotonic() > until:
                     return
+                if is_cold:
+                    yield self._cold(stack, case)
+                    continue
+                if stack not in peers:
+                    peers[stack] = running.enter_context(self._started(stack))
                 self._turn_to(peers[stack], stack, case.corpus)
                 yield self._asked(peers[stack], stack, case)
-        clinic = [c for c in self._plan.cases if c.source == "clinic"][:COLD]
-        for case in clinic:
+
+    def _left(self, stacks: Sequence[str], done: set[str]) -> Iterator[tuple[bool, Case, str]]:
+        """What is to be asked: whether of a fresh process, what, and of which stack."""
+        seen: dict[str, int] = {}
+        for case in self._plan.cases:
+            number = seen[case.source] = seen.get(case.source, 0) + 1
             for stack in stacks:
-                if until and time.monotonic() > until:
-                    return
-                if stack != "lingua" and f"cold:{case.id}:{stack}" not in done:
-                    yield self._cold(stack, case)
+                if f"{case.id}:{stack}" not in done and (stack != "lingua" or number <= MAX_LINGUA):
+                    yield False, case, stack
+            for stack in stacks:
+                is_first = case.source == "clinic" and number <= COLD and stack != "lingua"
+                if is_first and f"cold:{case.id}:{stack}" not in done:
+                    yield True, case, stack
 
     def _asked(self, peer: Peer, stack: str, case: Case) -> Row:
         asked = peer.ask(case.question)

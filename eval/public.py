@@ -44,7 +44,7 @@ class Public:
     """The questions drawn of one set, and the documents of every corpus by name."""
 
     cases: tuple[Case, ...]
-    corpora: Mapping[str, tuple[Passage, ...]]
+    corpora: Mapping[str, Sequence[Passage]]
 
 
 def read_public(data: Path, name: str, n: int, seed: int) -> Public:

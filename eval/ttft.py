@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,45 +38,56 @@ WATERFALL = ("naive 20", "naive 8", "distilled", "warm patient", "answer kept")
 PROCESSES = ("process", "process, KV kept", "process, answer kept", "daemon")
 # Naive RAG needs room for 20 chunks; every way gets the same window.
 N_CTX = 8192
-PAIRS, QUICK_PAIRS = 12, 2
+PAIRS, QUICK_PAIRS = 12, 1
+# Of these pairs also by processes.
+PROCESS_PAIRS = 5
 
 RATIOS: tuple[Ratio, ...] = (
     Ratio("facts_exact", lambda r: float(r["facts_exact"]) if r.get("facts_exact") is not None else None),
 )
 
 
-def run(
-    settings: Settings, quick: bool, seed: int, seconds: float | None, command: str, out: Path | None
-) -> report.Report | None:
-    """Ask pairs of questions about one patient, each of both after the other; None when the time ran out.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many pairs of questions, drawn with `seed`, and for how long (s) at most; `quick` times shorter prompts."""
+
+    pairs: int
+    quick: bool
+    seed: int
+    seconds: float | None = None
+
+
+def run(settings: Settings, wanted: Wanted, command: str, out: Path | None) -> report.Report:
+    """Ask pairs of questions about one patient, each of both after the other. When the time runs out the report is of
+    what was asked, and `whole` is false.
 
     The clinic is indexed in a home of the suite's own, so that nothing of the user's caches is used or changed.
     """
     own = public_home.make(settings).model_copy(update={"n_ctx": N_CTX})
     about = {
         "suite": "ttft", "settings": machine.shown_settings(own), "git": machine.git(),
-        "versions": machine.versions(own), "selection": {"quick": quick, "seed": seed},
+        "versions": machine.versions(own), "selection": {"pairs": wanted.pairs, "quick": wanted.quick, "seed": wanted.seed},
     }  # fmt: skip
     kept = Partial(out or own.home / "ttft.json", {k: about[k] for k in ("suite", "selection")} | {"model": own.model})
     kept.open()
     with Ragq(own) as rag:
-        pairs = _pairs(rag, QUICK_PAIRS if quick else PAIRS, seed)
-        whole = collect(kept, tasks(rag, pairs, quick), seconds)
+        pairs = _pairs(rag, wanted.pairs, wanted.seed)
+        whole = collect(kept, tasks(rag, pairs), wanted.seconds)
         if whole:
-            for row in context_rows(rag.settings, quick, {r["id"] for r in kept.results}):
+            for row in context_rows(rag.settings, wanted.quick, {r["id"] for r in kept.results}):
                 kept.append(row)
-    if not whole:
-        return None
     rows = kept.results
     asked = [r for r in rows if r["kind"] == "question"]
     built = report.build(
-        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine()},
-        asked, RATIOS, figures(rows), seed,
+        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine(),
+         "whole": whole},
+        asked, RATIOS, figures(rows), wanted.seed,
     )  # fmt: skip
     built["context"] = [r for r in rows if r["kind"] == "context"]
     if out:
         report.write(built, out)
-        kept.finish()
+        if whole:
+            kept.finish()
     return built
 
 
@@ -97,14 +109,14 @@ def _pairs(rag: Ragq, n: int, seed: int) -> list[tuple[Gold, Gold]]:
     return pairs
 
 
-def tasks(rag: Ragq, pairs: Sequence[tuple[Gold, Gold]], quick: bool) -> dict[str, Callable[[], Row]]:
+def tasks(rag: Ragq, pairs: Sequence[tuple[Gold, Gold]]) -> dict[str, Callable[[], Row]]:
     """By id of the row: for each question every way in turn, so that drift of the machine falls on all of them."""
     found: dict[str, Callable[[], Row]] = {}
     for i, pair in enumerate(pairs):
         for gold, other in (pair, pair[::-1]):
             for way in WATERFALL:
                 found[f"{gold.id}:{way}"] = partial(_in_process, rag, way, gold, other)
-            if i < (1 if quick else 6):
+            if i < PROCESS_PAIRS:
                 for way in PROCESSES:
                     found[f"{gold.id}:{way}"] = partial(_by_process, rag.settings, way, gold, other)
     return found

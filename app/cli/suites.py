@@ -19,7 +19,7 @@ _DATA = typer.Option(
     Path("../shared/data"), metavar="DIR", help="Folder with the data sets; what is not there is left out."
 )
 _SECONDS = typer.Option(
-    None, min=1, metavar="S", help="Stop after so long; with --json, the same command goes on from there."
+    None, min=1, metavar="S", help="Report what was asked after so long; with --json, the same command goes on."
 )
 _QUICK = typer.Option(False, "--quick", help="Fewer questions: two or three minutes.")
 _MODEL = typer.Option(None, metavar="NAME", help="Generator: a registered name, a GGUF file or a hub id.")
@@ -126,6 +126,7 @@ def faithfulness(
 
 @evaluation.command("ttft")
 def ttft(
+    n: int | None = typer.Option(None, "--n", min=1, metavar="N", help="Pairs of questions."),
     quick: bool = _QUICK,
     seed: int = _SEED,
     seconds: float | None = _SECONDS,
@@ -150,7 +151,8 @@ def ttft(
     from ragq.settings import load
 
     settings = load({"home": home, "model": model})
-    _show(ttft.run(settings, quick, seed, seconds, f"ragq {shlex.join(sys.argv[1:])}", json_file), html_file)
+    wanted = ttft.Wanted(n or (ttft.QUICK_PAIRS if quick else ttft.PAIRS), quick, seed, seconds)
+    _show(ttft.run(settings, wanted, f"ragq {shlex.join(sys.argv[1:])}", json_file), html_file)
 
 
 def _show(made: Report | None, html_file: Path | None) -> None:
@@ -221,7 +223,7 @@ def _suites(
     return {
         "qa": lambda file: qa(model, 20 if quick else None, None, None, seed, file, file.with_suffix(".html"), None, None, None, None, home),
         "faithfulness": lambda file: faithfulness(None, None, None, quick, seed, None, data, file, file.with_suffix(".html"), model, home),
-        "ttft": lambda file: ttft(quick, seed, None, file, file.with_suffix(".html"), model, home),
+        "ttft": lambda file: ttft(None, quick, seed, None, file, file.with_suffix(".html"), model, home),
         **{suite: part(name) for suite, name in _parts().items()},
     }  # fmt: skip
 

@@ -16,6 +16,9 @@ class OwnStack:
         from ragq.pipeline.rag import Ragq
 
         self._rag = Ragq.open(config["home"], cache=False, max_tokens=config["max_tokens"], n_ctx=config["n_ctx"])
+        # The peers load their models when they are made; ragq would at the first question.
+        self._rag.engine()
+        self._rag.query_embedder().encode(["loaded"])
         self._patient: str | None = None
         self._read: tuple[int, list[str]] = (0, [])
 
