@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ragq.compress.bind import Range, bound
 from ragq.compress.excerpt import Cuts, without
 from ragq.compress.prune import Count, Weighed, phrase_cuts, prune, sentence_cuts
-from ragq.compress.scorer import Scorer
+from ragq.compress.scorer import Weigher
 from ragq.compress.selfinfo import told
 from ragq.index.lexicon import Lexicon
 
@@ -35,7 +35,7 @@ class Condensed:
         return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if self.source[a:b].strip()]
 
 
-def condense(text: str, scorer: Scorer, lexicon: Lexicon, count: Count, budget: int, question: str = "") -> Condensed:
+def condense(text: str, scorer: Weigher, lexicon: Lexicon, count: Count, budget: int, question: str = "") -> Condensed:
     """`text` within `budget` tokens, as far as its protected spans allow: all stay, with what binds them (`bind.py`).
 
     Sentences without any go first, then phrases, then function words, those that tell least first. Without a question

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,12 @@ WINDOW, OVERLAP = 512, 64
 _WORD = re.compile(r"\S+")
 
 Nats = NDArray[np.float32]
+
+
+class Weigher(Protocol):
+    """Tells what each word of a text is worth: shape (words,), as `Scorer.information` does."""
+
+    def information(self, text: str, given: str = "") -> Nats: ...
 
 
 class Scorer:

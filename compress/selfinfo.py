@@ -17,7 +17,7 @@ from ragq.compress.excerpt import Cuts, Excerpt, without
 from ragq.compress.extractive import PLACE_TOKENS, Ranked, joined
 from ragq.compress.feedback import with_feedback
 from ragq.compress.prune import Count, Weighed, prune
-from ragq.compress.scorer import Scorer
+from ragq.compress.scorer import Weigher
 from ragq.index.lexicon import Lexicon
 
 # The best sentences stay whole in this share of the budget; the next ones lose function words, up to this share.
@@ -29,7 +29,7 @@ CONTRAST = 1.0
 def compress(
     ranked: Ranked,
     question: str,
-    scorer: Scorer,
+    scorer: Weigher,
     lexicon: Lexicon,
     count: Count,
     budget: int,
@@ -73,7 +73,7 @@ def compress(
 
 
 def _shortened(
-    ranked: Ranked, pool: Sequence[int], question: str, scorer: Scorer, lexicon: Lexicon, count: Count
+    ranked: Ranked, pool: Sequence[int], question: str, scorer: Weigher, lexicon: Lexicon, count: Count
 ) -> Iterator[tuple[int, Cuts]]:
     """Of each sentence of the pool the char spans to leave out, at most MAX_CUT of it; all are scored in one pass."""
     texts = {i: ranked.spans[i][0].chunk.text[slice(*ranked.spans[i][2:])] for i in pool}
@@ -89,7 +89,7 @@ def _shortened(
         at += n
 
 
-def told(scorer: Scorer, text: str, question: str = "") -> NDArray[np.float32]:
+def told(scorer: Weigher, text: str, question: str = "") -> NDArray[np.float32]:
     """What each word tells (nats), shape (words,): its self-information, more where the question makes it likelier."""
     bare = scorer.information(text)
     if not question:

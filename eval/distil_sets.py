@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from ragq.index.tokenizer import fold, tokenize
 SETS = ("clinic", "nq_20docs", "covidqa", "hotpotqa", "clapnq")
 # Text of one question, in chars: about 1,500 tokens, where the set does not bring its own distractors.
 CHARS = 6_000
+_ARTICLES, _SPACES = re.compile(r"\b(?:a|an|the)\b"), re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,15 @@ class Case:
         if self.wording:
             wanted = set(tokenize(self.facts[0][0])) - FUNCTION_WORDS
             return len(wanted & set(tokenize(answer))) / max(1, len(wanted))
-        found = f" {fold(answer)} "
-        if any(fold(f) in found for f in self.forbidden):
+        found = _plain(f" {answer} ")
+        if any(_plain(f) in found for f in self.forbidden):
             return 0.0
-        return sum(any(fold(s) in found for s in fact) for fact in self.facts) / len(self.facts)
+        return sum(any(_plain(s) in found for s in fact) for fact in self.facts) / len(self.facts)
+
+
+def _plain(text: str) -> str:
+    """Folded, without English articles, with one space between words, as SQuAD compares answers."""
+    return _SPACES.sub(" ", _ARTICLES.sub(" ", fold(text)))
 
 
 def read_cases(name: str, data: Path, n: int, offsets: Offsets) -> list[Case]:

@@ -17,7 +17,7 @@ from ragq.engine.models import model_path, registry
 from ragq.settings import Settings
 
 PACKAGES = ("llama-cpp-python", "sentence-transformers", "onnxruntime", "faiss-cpu", "numpy",
-            "rank-bm25", "bm25s", "tantivy")  # fmt: skip
+            "rank-bm25", "bm25s", "tantivy", "llmlingua", "transformers")  # fmt: skip
 # Folders of this version's source: their digest tells two working trees of one revision apart.
 SOURCES = ("cache", "compress", "engine", "eval", "index", "pipeline", "tools")
 # Settings that say where something lies or who the user is, not how an answer is made.
