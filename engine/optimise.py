@@ -68,7 +68,9 @@ def replacements(model: Facts, machine: Machine, coarser: bool) -> dict[str, str
     for tensor in model.header.tensors:
         if len(tensor.shape) < 2 or model.read_share(tensor) == 0 or tensor.type not in machine.kernels:
             continue
-        fitting = [k for k in CANDIDATES if _fits(tensor, k) and (coarser or k == tensor.type or BITS[k] > BITS[tensor.type])]
+        fitting = [
+            k for k in CANDIDATES if _fits(tensor, k) and (coarser or k == tensor.type or BITS[k] > BITS[tensor.type])
+        ]
         best = min(fitting, key=lambda k: question_seconds(machine, k), default=tensor.type)
         if question_seconds(machine, best) * LEAST_GAIN < question_seconds(machine, tensor.type):
             chosen[tensor.name] = best

@@ -12,7 +12,7 @@ Intent = Literal[
 
 _CUES: dict[Intent, str] = {
     "interaction": r"dangerous peligros[oa] interact\w* interacci\w+ interactu\w+ combin\w+ together coadminist\w+ juntos junto",
-    "status": r"still current(?:ly)? now being\s+(?:taken|given|used) status taking takes? on active receiving using uses?"
+    "status": r"still current(?:ly)? now being\s+(?:taken|given|used) taken tomado status taking takes? on active receiving using uses?"
     r" sigue siguen toma tomaba tomar tomando running ongoing continu\w* actual\w* recibe activ[oa] usa",
     "stopped": r"stop(?:ped)? discontinued suspend\w+ withdrawn retirad\w+ off",
     "held": r"held hold paused pausa pausad\w+",
@@ -31,6 +31,13 @@ _CUES: dict[Intent, str] = {
     "why": r"why reason what\s+(?:made|caused) por\s+que motivo razon",
 }
 PATTERNS = {intent: re.compile(rf"\b(?:{'|'.join(cues.split(' '))})\b") for intent, cues in _CUES.items()}
+
+# Headings of a drug's page, on folded text, under which what is asked for stands.
+HEADINGS: dict[Intent, re.Pattern[str]] = {
+    "dose": re.compile(r"\b(?:dos(?:e|es|ing|age|is)|posolog\w+|dosificaci\w+)\b"),
+    "stopped": re.compile(r"\b(?:contraindica\w+|precauti\w+|warnings?|precaucion\w*|advertencias?)\b"),
+    "safety": re.compile(r"\b(?:contraindica\w+|precauti\w+|warnings?|precaucion\w*|advertencias?)\b"),
+}
 
 # Asking leave for a drug.
 MODAL = re.compile(

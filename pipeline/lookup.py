@@ -20,9 +20,12 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
     names = question.named("drug", "unknown-drug", "class")
     if question.is_general():
         # What holds for anybody stands in the shared pages; the patient's own dose may be meant all the same.
+        pages = [e for n in question.named("drug") for e in tables.library.about(n, question)]
         if "dose" not in question.intents or question.intents & {"highest", "lowest"}:
-            return []
-        return list(dict.fromkeys(medication_evidence(m, tables) for n in names for m in record.of(n) if m.is_active))
+            return pages
+        return pages + list(
+            dict.fromkeys(medication_evidence(m, tables) for n in names for m in record.of(n) if m.is_active)
+        )
     if "dose" in question.intents and not names:
         return [medication_evidence(m, tables) for m in record.active()]
     found = [medication_evidence(m, tables) for n in names for m in record.of(n)]

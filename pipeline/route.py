@@ -71,6 +71,7 @@ def _told_by_lines(question: Question, tables: Tables, names: Sequence[str]) -> 
 
 
 _EVER = re.compile(r"\b(?:has|have|was|were|been|ever|ha|fue)\b", re.IGNORECASE)
+_PERFECT = re.compile(r"\b(?:has|have|had|ever|ha|han|alguna vez)\b.*\b(?:taken|tomado)\b", re.IGNORECASE)
 _NEGATIONS = frozenset({"not", "no", "never", "nunca"})
 
 
@@ -212,6 +213,8 @@ def _polarity(question: Question, found: Sequence[Medication]) -> str:
         return "line"
     if doses := _doses(question.text, found):
         return "yes" if doses == "same" else "no"
+    if _PERFECT.search(question.text):
+        return "yes"
     if "held" in question.intents:
         return "yes" if any(m.fact.status == "on-hold" for m in found) else "no"
     if "stopped" in question.intents:

@@ -7,7 +7,10 @@ import threading
 import pytest
 from ragq import Answer, Ragq
 from ragq.errors import MissingError, UsageError
+from ragq.pipeline.ask import tables_of
 from ragq.pipeline.events import CitationEvent, DoneEvent, StageEvent, TokenEvent
+from ragq.pipeline.lookup import tool_evidence
+from ragq.pipeline.question import read_question
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +44,8 @@ def test_a_table_answers_word_for_word(rag, question, patient, expected):
         ("Why was warfarin stopped?", "Warfarin 3 mg oral tablet: stopped 2024-03-12"),
         ("allergic to penicillin?", "No. Allergy to Penicillin: refuted"),
         ("¿Toma warfarina?", "No. Warfarin 3 mg oral tablet: suspendido el 2024-03-12"),
+        ("Has she ever taken warfarin?", "Yes. Warfarin 3 mg oral tablet: stopped 2024-03-12"),
+        ("¿Ha tomado warfarina?", "Sí. Warfarin 3 mg oral tablet: suspendido el 2024-03-12"),
         ("Is she on rosuvastatin?", "No. The medication list does not hold rosuvastatin"),
         ("Is she on rivaroxaban?", "No. Rivaroxaban is not in the medication list; the notes say:"),
         ("which anticoagulant does she take now?", "Apixaban 5 mg oral tablet: active"),
@@ -48,6 +53,23 @@ def test_a_table_answers_word_for_word(rag, question, patient, expected):
 )
 def test_status_is_the_records_not_the_models(rag, question, starts):
     assert rag.ask(question, "42").text.startswith(starts)
+
+
+@pytest.mark.parametrize(
+    ("question", "section", "holds"),
+    [
+        ("monitoring on amiodarone?", "Amiodarone > Monitoring", "every 6 months"),
+        ("When must metformin be stopped?", "Metformin > Dosing", "stop if eGFR is below 30"),
+        ("¿Dosis máxima de metformina con filtrado de 30 a 44?", "Metformin > Dosing", "At most 1000 mg daily"),
+        ("What are the adverse effects of digoxin?", "Digoxin > Adverse effects", ""),
+    ],
+)
+def test_what_holds_for_anybody_is_read_from_the_drugs_own_page(rag, question, section, holds):
+    shards = rag.open_shards("42")
+    lexicon = rag.lexicon(shards)
+    first = tool_evidence(read_question(question, lexicon), tables_of(shards, lexicon))[0]
+    assert (first.section, first.shard) == (section, "shared:default")
+    assert holds in first.quote
 
 
 def test_a_stopped_drug_is_not_listed_as_active(rag):
