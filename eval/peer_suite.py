@@ -274,7 +274,7 @@ class Work:
         if stack == "ragq":
             patient = case.corpus.removeprefix("patient-")
             command = [sys.executable, "-m", "ragq", "ask", case.question, "--patient", patient, "--no-cache"]
-            variables = {**os.environ, "RAGQ_HOME": str(self._own.home)}
+            variables = {**os.environ, "RAGQ_HOME": str(self._own.home), "RAGQ_MODEL": self._own.model}
             with subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=variables
             ) as process:

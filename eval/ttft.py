@@ -166,7 +166,8 @@ def _by_process(settings: Settings, way: str, gold: Gold, other: Gold) -> Row:
         started = time.perf_counter()
         with subprocess.Popen(
             [sys.executable, "-m", "ragq", *words, "--home", str(home)],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=dict(os.environ),
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+            env={**os.environ, "RAGQ_MODEL": settings.model},
         ) as process:  # fmt: skip
             assert process.stdout is not None
             head = process.stdout.read(1)
