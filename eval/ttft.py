@@ -8,6 +8,7 @@ through the daemon.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from ragq.corpora import CLINIC
 from ragq.corpora.check import fold, holds
+from ragq.errors import RagqError
 from ragq.eval import grounded_clinic, machine, naive, public_home, report
 from ragq.eval.bootstrap import Ratio
 from ragq.eval.collect import collect
@@ -38,6 +40,8 @@ WATERFALL = ("naive 20", "naive 8", "distilled", "warm patient", "answer kept")
 PROCESSES = ("process", "process, KV kept", "process, answer kept", "daemon")
 # Naive RAG needs room for 20 chunks; every way gets the same window.
 N_CTX = 8192
+# Exit code of `ragq ask` when nothing supports an answer.
+REFUSED = 3
 PAIRS, QUICK_PAIRS = 12, 1
 # Of these pairs also by processes.
 PROCESS_PAIRS = 5
@@ -139,9 +143,18 @@ def _in_process(rag: Ragq, way: str, gold: Gold, other: Gold) -> Row:
     else:
         rag.engine().clear()
         answer = rag.ask(gold.question, gold.patient)
-    tokens = int(answer.timings.get("prompt_tokens", 0) - answer.timings.get("cached_tokens", 0))
     stages = {s.name: s.ms for s in answer.trace}
-    return _row(way, gold, answer.text, answer.timings["ttft_ms"], answer.timings["total_ms"], tokens, stages, answer)
+    times = answer.timings
+    return _row(way, gold, answer.text, times["ttft_ms"], times["total_ms"], _computed(answer), stages, answer)
+
+
+def _computed(answer: Answer) -> int:
+    """Tokens of the prompt that were in no KV cache, those of the stable prefix among them."""
+    trace = {s.name: s for s in answer.trace}
+    if "prefill" not in trace:
+        return 0
+    prefix = trace["cache.prefix"]
+    return trace["prefill"].tokens_in + prefix.tokens_in - int(prefix.detail["reused"])
 
 
 def _row(
@@ -160,19 +173,20 @@ def _row(
 
 def _by_process(settings: Settings, way: str, gold: Gold, other: Gold) -> Row:
     """Wall time from the start of `ragq ask` to the first byte of its answer."""
-    home = settings.home
 
     def ragq(*words: str) -> tuple[float, float, str]:
         started = time.perf_counter()
         with subprocess.Popen(
-            [sys.executable, "-m", "ragq", *words, "--home", str(home)],
+            [sys.executable, "-m", "ragq", *words],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
-            env={**os.environ, "RAGQ_MODEL": settings.model},
+            env={**os.environ, "RAGQ_HOME": str(settings.home), "RAGQ_MODEL": settings.model},
         ) as process:  # fmt: skip
             assert process.stdout is not None
             head = process.stdout.read(1)
             first = time.perf_counter()
             text = (head + process.stdout.read()).decode("utf-8", "replace")
+        if process.returncode not in (0, REFUSED):
+            raise RagqError(f"`ragq {shlex.join(words)}` ended with exit code {process.returncode}")
         return (first - started) * 1000, (time.perf_counter() - started) * 1000, text
 
     ask = ("ask", gold.question, "--patient", gold.patient)
