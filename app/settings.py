@@ -25,7 +25,9 @@ class Settings(BaseModel):
     home: Path = Field(description="where models, indexes and caches live")
     model: str = Field("qwen2.5-coder-1.5b", description="generator: a registered name, a GGUF file or a hub id")
     embedder: str = Field("minilm-l6", description="sentence-transformers model: a registered name, folder or hub id")
-    reranker: str | None = Field(None, description="cross-encoder: a folder or hub id; none by default")
+    reranker: str | None = Field(
+        None, description="cross-encoder: a folder or hub id, or model for the generator itself"
+    )
     shared: tuple[str, ...] = Field(("default",), description="shared shards that every question may read")
     top_k: int = Field(8, ge=1, le=100, description="evidence items put in front of the model")
     candidates: int = Field(80, ge=1, le=1000, description="chunks recalled before distilling")
@@ -47,6 +49,10 @@ class Settings(BaseModel):
     history_tokens: int = Field(
         0, ge=0, description="budget for the patient's notes in brief, made when they are indexed; 0 leaves them out"
     )
+    ttft: int | None = Field(
+        None, ge=1, description="first words within so many ms, as far as can be predicted; evidence is cut for it"
+    )
+    tokens: int | None = Field(None, ge=40, description="evidence in the prompt takes no more tokens than this")
     n_ctx: int = Field(4096, ge=512, description="context window asked of the engine")
     max_tokens: int = Field(160, ge=1, le=4096, description="longest answer")
     tool_calls: int = Field(

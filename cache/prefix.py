@@ -211,6 +211,10 @@ class PrefixCache:
                 path.unlink(missing_ok=True)
                 total -= size
 
+    def has_any(self) -> bool:
+        """Whether a state of this namespace is kept; which one fits is told by `restore` alone."""
+        return any(self._home.glob(f"*{SUFFIX}"))
+
     def wipe(self) -> int:
         """Delete every state of this namespace; returns how many."""
         files = list(self._home.glob("*"))

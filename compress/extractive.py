@@ -73,7 +73,7 @@ def rank(
 
     A sentence scores by its cosine with the question and by the weighted question terms it holds, both z-scored
     over all sentences, plus a share of its chunk's score and what `bonus` gives it. Cosines are computed for the
-    `embedded` best without them; the others are left out.
+    `embedded` best without them; the rest of those worth it counts as the least like the question.
     """
     spans = [(h, i, a, b) for h in hits for i, (a, b) in enumerate(sentences(h.chunk.text))]
     if not spans:
@@ -89,10 +89,11 @@ def rank(
     chunk = np.array([h.score for h, _, _, _ in spans], dtype=np.float32)
     extra = np.array([bonus(h, t) for (h, _, _, _), t in zip(spans, texts, strict=True)], dtype=np.float32)
     first = z_scores(lexical) + CHUNK_WEIGHT * z_scores(chunk) + extra - 10.0 * _repeats(texts)
-    near = np.argsort(-first, kind="stable")[:embedded]
-    cosines = embedder.encode([_with_heading(spans[i][0], texts[i]) for i in near]) @ query_vector
+    near = np.argsort(-first, kind="stable")[: max(embedded, EMBEDDED)]
     scores = np.full(len(spans), -np.inf, dtype=np.float32)
-    scores[near] = first[near] + z_scores(cosines)
+    scores[near] = first[near] + _likeness(
+        [_with_heading(spans[i][0], texts[i]) for i in near], embedded, query_vector, embedder
+    )
     return Ranked(spans, scores)
 
 
@@ -123,6 +124,18 @@ def compress(
         elif left < LEAST_TOKENS:
             break
     return joined(ranked, kept)
+
+
+def _likeness(
+    texts: Sequence[str], embedded: int, query_vector: NDArray[np.float32], embedder: Embedder
+) -> NDArray[np.float32]:
+    """z-scored cosines of the first `embedded` texts, for the others the least of them; shape (len(texts),)."""
+    out = np.zeros(len(texts), dtype=np.float32)
+    if embedded and texts:
+        found = z_scores(embedder.encode(texts[:embedded]) @ query_vector)
+        out[:] = found.min()
+        out[:embedded] = found
+    return out
 
 
 def _repeats(texts: Sequence[str]) -> NDArray[np.float32]:

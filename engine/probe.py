@@ -47,7 +47,7 @@ def trial(model: Path, folder: Path, tell: Callable[[str], None] | None = None, 
 
     Raises ModelError when llama.cpp cannot open the file or dies of it; nothing is kept then.
     """
-    kept = folder / f"{_key(model, expert_ram)}.json"
+    kept = place(model, folder, expert_ram)
     if found := _read(kept):
         return found
     if tell is not None:
@@ -58,6 +58,16 @@ def trial(model: Path, folder: Path, tell: Callable[[str], None] | None = None, 
         private_dir(folder)
         write_atomic(kept, lambda file: file.write(json.dumps(asdict(made)).encode()))
     return made
+
+
+def place(model: Path, folder: Path, expert_ram: str | None = None) -> Path:
+    """Where in `folder` the first run of `model`, as it is now on this machine, is kept."""
+    return folder / f"{_key(model, expert_ram)}.json"
+
+
+def earlier(model: Path, folder: Path, expert_ram: str | None = None) -> Trial | None:
+    """What an earlier first run showed, None where there was none; runs nothing."""
+    return _read(place(model, folder, expert_ram))
 
 
 def _first_run(model: Path, expert_ram: str | None) -> tuple[bool, list[dict[str, Any]]]:

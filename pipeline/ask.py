@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragq.index.lexicon import Lexicon
@@ -10,9 +11,9 @@ from ragq.index.store import Shard
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Answer, Sentence
 from ragq.pipeline.calls import called_evidence
-from ragq.pipeline.distil import estimate
 from ragq.pipeline.events import DoneEvent, Event, StageEvent
 from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.expect import estimate, expected
 from ragq.pipeline.ground import Gate
 from ragq.pipeline.history import history
 from ragq.pipeline.library import Library
@@ -23,6 +24,7 @@ from ragq.pipeline.question import Question, read_question
 from ragq.pipeline.reading import inactive, one_language, read_evidence
 from ragq.pipeline.recall import recall
 from ragq.pipeline.refuse import nothing_supports, refusal_text, unmentioned
+from ragq.pipeline.relevance import reranker_of
 from ragq.pipeline.repeat import alike, from_cache, keep
 from ragq.pipeline.reply import Reply, citation_of, emit
 from ragq.pipeline.route import answer_from_tables
@@ -119,6 +121,7 @@ def _read(
     trace: Trace,
 ) -> Iterator[Event]:
     """Questions that need reading: recall, distil, generate, gate."""
+    summary = _stable(rag, tables, shards, reply, trace)
     if table and table.for_model:
         reply.evidence = list(table.evidence)
     else:
@@ -133,7 +136,11 @@ def _read(
             rag.preload()
         if rag.settings.tool_calls and reply.patient is not None and reply.refusal is None:
             known = called_evidence(rag, question.text, shards, trace) + known
-        read = recall(rag, question, tables, shards, trace)
+        coming = expected(rag, question, known, summary, reply.patient, reply.cached)
+        reranker = (
+            partial(reranker_of, rag, summary, reply.patient, reply.cached) if reply.refusal is None else rag.reranker
+        )
+        read = recall(rag, question, tables, shards, trace, coming, reranker)
         # A small model chooses among few lines, and what the tables bring must leave room for what was found.
         known = known[: max(MAX_KNOWN, MAX_LINES - len(read))]
         reply.evidence = (known + [e for e in read if e.quote not in {k.quote for k in known}])[:MAX_LINES]
@@ -145,12 +152,6 @@ def _read(
     if reply.refusal:
         return
     reply.latest = tables.notes.latest()
-    summary = summarise(tables) if reply.patient is not None else ""
-    if reply.patient is not None and rag.settings.history_tokens:
-        with trace.stage("history") as note:
-            brief, unread = history(rag, shards)
-            summary += brief
-            note |= {"tokens_out": estimate(brief), "left_out": unread}
     gate = Gate(
         reply.evidence, tables.lexicon, inactive(tables), one_language(question, reply.evidence), tables.record.name
     )
@@ -160,6 +161,19 @@ def _read(
         said = " ".join(s.text for s in reply.sentences)
         left_out = [s for s in table.statements if not _tells(said, s, tables.lexicon)]
         yield from _state(reply, left_out, trace)
+
+
+def _stable(rag: Ragq, tables: Tables, shards: Sequence[Shard], reply: Reply, trace: Trace) -> str:
+    """What the prompt says of the patient whatever is asked: the summary, and the notes in brief where they are wished."""
+    if reply.patient is None:
+        return ""
+    summary = summarise(tables)
+    if rag.settings.history_tokens:
+        with trace.stage("history") as note:
+            brief, unread = history(rag, shards)
+            summary += brief
+            note |= {"tokens_out": estimate(brief), "left_out": unread}
+    return summary
 
 
 def _tells(said: str, statement: Statement, lexicon: Lexicon) -> bool:
@@ -182,6 +196,10 @@ def _finish(reply: Reply, question: Question, rag: Ragq, trace: Trace) -> Answer
     text = reply.text or refusal_text(question, reply.absent)
     timings = {"total_ms": round(trace.elapsed_ms(), 1), **reply.timings}
     timings.setdefault("ttft_ms", timings["total_ms"])
+    if (budget := trace.named("budget")) and trace.named("prefill"):
+        error = round(budget.detail["predicted_ms"] / timings["ttft_ms"] - 1, 3)
+        budget.detail.update(actual_ms=timings["ttft_ms"], error=error)
+        rag.ledger().learn(trace.stages, timings["ttft_ms"], reply.cached)
     return Answer(
         question=reply.question,
         patient=reply.patient,

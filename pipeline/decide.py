@@ -14,9 +14,10 @@ from importlib.resources import files
 from typing import Any
 
 from ragq.index.lexicon import Lexicon
+from ragq.index.stem import stem
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.words import content, stem, stems
+from ragq.pipeline.words import content, stems
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ from ragq.compress.excerpt import Excerpt
 from ragq.index.hit import Hit
 from ragq.index.inert import order_spans
 from ragq.index.lexicon import Lexicon
+from ragq.pipeline.expect import estimate
 
 if TYPE_CHECKING:
     from ragq.pipeline.rag import Ragq
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
 WHOLE_SHARE = 0.5
 
 
-def estimate(text: str) -> int:
-    """Tokens of clinical text, about 3.4 characters each in the generator's vocabulary; the prompt counts exactly."""
-    return int(len(text) / 3.4) + 1
-
-
-def budget(rag: Ragq, hits: Sequence[Hit]) -> int:
+def room(rag: Ragq, hits: Sequence[Hit]) -> int:
     """Tokens for the evidence: `rate` of the `top_k` best chunks where it is set, else `context_tokens`."""
     settings = rag.settings
     if settings.compress == "none":
@@ -43,25 +39,27 @@ def distil(
     weights: Mapping[str, float],
     lexicon: Lexicon,
     bonus: extractive.Bonus,
+    tokens: int,
+    embedded: int,
 ) -> list[Excerpt]:
-    """Excerpts of the hits within the budget, the best first; each knows the verbatim lines it was made from.
+    """Excerpts of the hits within `tokens`, the best first; each knows the verbatim lines it was made from.
 
     Raises MissingError where the compressor's model or package is not here.
     """
-    settings, room = rag.settings, budget(rag, hits)
+    settings = rag.settings
     if settings.compress == "llmlingua":
         chosen = hits[: settings.top_k]
         whole = sum(estimate(h.chunk.text) for h in chosen)
-        return rag.lingua().compress(chosen, question, lexicon, min(1.0, room / max(1, whole)))
+        return rag.lingua().compress(chosen, question, lexicon, min(1.0, tokens / max(1, whole)))
     embedder = rag.query_embedder()
     if settings.compress == "none":
         return extractive.compress(
-            hits[: settings.top_k], vector, weights, embedder, estimate, room, embedded=len(hits) * 64
+            hits[: settings.top_k], vector, weights, embedder, estimate, tokens, embedded=len(hits) * 64
         )
     if settings.compress == "selfinfo":
         ranked = extractive.rank(hits, vector, weights, embedder, bonus)
-        return selfinfo.compress(ranked, question, rag.scorer(), lexicon, estimate, room)
-    return extractive.compress(hits, vector, weights, embedder, estimate, room, bonus)
+        return selfinfo.compress(ranked, question, rag.scorer(), lexicon, estimate, tokens)
+    return extractive.compress(hits, vector, weights, embedder, estimate, tokens, bonus, embedded)
 
 
 def _whole(hits: Sequence[Hit], room: int) -> list[Excerpt]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from ragq.index.lexicon import Lexicon
 from ragq.index.spans import Span, SpanKind, protected
+from ragq.index.stem import stem
 from ragq.index.stopwords import FUNCTION_WORDS
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.words import content, stem, stems
+from ragq.pipeline.words import content, stems
 
 MAX_CITATIONS = 3
 # Share of a sentence's content words that its evidence must hold when both are in one language.

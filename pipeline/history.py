@@ -10,7 +10,7 @@ from ragq.compress.scorer import DEFAULT
 from ragq.index.inert import without_orders
 from ragq.index.lock import writing
 from ragq.index.store import Shard
-from ragq.pipeline.distil import estimate
+from ragq.pipeline.expect import estimate
 
 if TYPE_CHECKING:
     from ragq.pipeline.rag import Ragq

@@ -21,7 +21,7 @@ STATED = "Do the evidence lines state the answer to the question? Reply yes or n
 SUPPORTED = (
     "Proposed answer: {sentence}\nIs the proposed answer correct according to the evidence lines? Reply yes or no."
 )
-_YES, _NO = ("Yes", "yes", " Yes", " yes"), ("No", "no", " No", " no")
+YES, NO = ("Yes", "yes", " Yes", " yes"), ("No", "no", " No", " no")
 
 
 class Judge(Protocol):
@@ -60,7 +60,7 @@ class ModelJudge:
         self._engine = engine
         self._prefix = list(prefix)
         self._after = engine.chat_frame()[2]
-        self._yes, self._no = ([engine.tokenize(w)[0] for w in words] for words in (_YES, _NO))
+        self._yes, self._no = ([engine.tokenize(w)[0] for w in words] for words in (YES, NO))
 
     def stated(self) -> float | None:
         return self._log_odds(STATED)

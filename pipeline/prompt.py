@@ -101,12 +101,11 @@ def build(
     engine: Tokenizer, summary: str, evidence: Sequence[Evidence], question: str, language: Language, max_tokens: int
 ) -> Prompt:
     """Lay out the prompt. Raises DoesNotFitError when it and `max_tokens` of answer exceed the window."""
-    before, between, after = engine.chat_frame()
     text = engine.tokenize
+    after = engine.chat_frame()[2]
     words = WORDING[language]
     blocks = [
-        Block("system", tuple(before + text(SYSTEM) + between), stable=True),
-        Block("summary", tuple(text(summary)), stable=True),
+        *stable_blocks(engine, summary),
         Block("evidence", tuple(text(evidence_text(evidence))), stable=False),
         Block("question", tuple(text(f"\n{words.question}: {question}\n")), stable=False),
         Block("task", tuple(text(words.task) + after + text(words.lead)), stable=False),
@@ -118,6 +117,32 @@ def build(
             " ask for fewer evidence tokens (context_tokens), a shorter answer (max_tokens) or a larger n_ctx"
         )
     return prompt
+
+
+def stable_blocks(engine: Tokenizer, summary: str) -> list[Block]:
+    """What every prompt about one patient begins with."""
+    before, between, _ = engine.chat_frame()
+    text = engine.tokenize
+    return [
+        Block("system", tuple(before + text(SYSTEM) + between), stable=True),
+        Block("summary", tuple(text(summary)), stable=True),
+    ]
+
+
+def cut(engine: Tokenizer, evidence: list[Evidence], most: int, ends: bool = False) -> list[str]:
+    """Take lines off the end of `evidence` (out of the middle, where the best stand at both `ends`) until their block
+    has at most `most` tokens; returns what was taken off.
+
+    Raises DoesNotFitError when the first line alone has more.
+    """
+    off: list[str] = []
+    while evidence and (n := len(engine.tokenize(evidence_text(evidence)))) > most:
+        if len(evidence) == 1:
+            raise DoesNotFitError(
+                f"the best line of evidence takes {n} tokens, and at most {most} were asked for; ask with --tokens {n}"
+            )
+        off.append(evidence.pop(len(evidence) // 2 if ends else -1).text)
+    return off
 
 
 def at_ends(evidence: Sequence[Evidence]) -> list[Evidence]:

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from ragq.engine.probe import Trial
     from ragq.index.embed import Embedder, Offsets
     from ragq.index.lexicon import Lexicon
-    from ragq.index.rerank import Reranker
+    from ragq.index.rerank import KeptScores, Reranker
     from ragq.index.retrieve import OpenShard
     from ragq.index.segment import Segment
+    from ragq.pipeline.costs import Ledger
     from ragq.pipeline.search import Found
     from ragq.tools.registry import Registry
 
@@ -79,11 +80,13 @@ class Ragq:
         self._reranker: Reranker | None = None
         self._scorer: Scorer | None = None
         self._lingua: Lingua | None = None
+        self._kept_scores: KeptScores | None = None
         self._segments: dict[str, tuple[int, Segment]] = {}
         self._lexicon: tuple[tuple[tuple[str, int], ...], Lexicon] | None = None
         self._answers = AnswerCache(settings.cache_dir / "answers.db", self.secret)
         self._flights = Flights(settings.cache_dir / "flight")
         self._tools: Registry | None = None
+        self._ledger: Ledger | None = None
         self._closed = False
 
     @classmethod
@@ -267,6 +270,21 @@ class Ragq:
                 )
             return self._trial
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the generator is open."""
+        return self._engine is not None
+
+    def ledger(self) -> Ledger:
+        """What the stages take here with this generator, as far as is known; waits for nothing."""
+        from ragq.pipeline.costs import open_ledger
+
+        with self._lock:
+            if self._ledger is None:
+                settings = self.settings
+                self._ledger = open_ledger(model_file(settings), settings.cache_dir / "engine", settings.expert_ram)
+            return self._ledger
+
     def query_embedder(self) -> Embedder:
         """The embedder for questions: the torch-free form of the default one where it is here."""
         from ragq.engine.models import find, installed
@@ -307,14 +325,24 @@ class Ragq:
             return self._tools
 
     def reranker(self) -> Reranker | None:
-        """The cross-encoder of the settings, if any."""
+        """The cross-encoder of the settings, if any: neither `ranker` nor `model`, the generator itself, is one."""
         from ragq.engine.models import model_path
-        from ragq.index.rerank import CrossEncoderReranker
+        from ragq.index.rerank import open_reranker
+
+        name = self.settings.reranker
+        with self._lock:
+            if self._reranker is None and name and name not in ("none", "ranker", "model"):
+                self._reranker = open_reranker(model_path(name, self.settings.models_dir), name)
+            return self._reranker
+
+    def kept_scores(self) -> KeptScores:
+        """What rerankers have said of pairs."""
+        from ragq.index.rerank import KeptScores
 
         with self._lock:
-            if self._reranker is None and self.settings.reranker:
-                self._reranker = CrossEncoderReranker(model_path(self.settings.reranker, self.settings.models_dir))
-            return self._reranker
+            if self._kept_scores is None:
+                self._kept_scores = KeptScores()
+            return self._kept_scores
 
     def scorer(self) -> Scorer:
         """The small model that tells what a word is worth to `selfinfo`. Raises MissingError when it is not here."""

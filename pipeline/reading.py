@@ -50,6 +50,10 @@ def read_evidence(
             note["experts"] = engine.expert_note
     yield StageEvent(trace.stages[-1])
     with engine.lock, trace.stage("engine") as note:
+        if settings.tokens is not None:
+            note["cut"] = prompts.cut(
+                engine, reply.evidence, settings.tokens, settings.evidence_order == "best-at-ends"
+            )
         prompt = prompts.build(engine, summary, reply.evidence, question.text, question.language, settings.max_tokens)
         stable = prompt.boundaries[-1:]
         with trace.stage("cache.prefix") as prefix_note:
@@ -211,7 +215,9 @@ def prepare_prefix(
 
 def _note_prefill(reply: Reply, prompt_tokens: int, trace: Trace) -> None:
     """What reading the prompt took, the patient's stable prefix aside."""
-    prefill = next(s for s in reversed(trace.stages) if s.name == "prefill")
+    prefill = trace.named("prefill")
+    if prefill is None:
+        raise AssertionError("noted before it was done")
     reply.timings |= {
         "prefill_ms": prefill.ms,
         "prefill_tok_s": round(prefill.tokens_in / prefill.ms * 1e3, 1) if prefill.ms else 0.0,

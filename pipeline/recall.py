@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from ragq.compress.excerpt import Excerpt
 from ragq.compress.extractive import Bonus
@@ -13,12 +13,14 @@ from ragq.index.duplicates import distinct
 from ragq.index.expand import with_rest
 from ragq.index.hit import Hit
 from ragq.index.inert import order_spans, without_orders
-from ragq.index.rerank import rerank
+from ragq.index.rerank import Reranker, rerank
 from ragq.index.retrieve import idfs_of, make_query, retrieve
 from ragq.index.spans import protected
 from ragq.index.store import Shard
-from ragq.pipeline.distil import budget, distil, estimate
+from ragq.pipeline.budget import MODEL_DEPTH, RERANK_DEPTH, TOKENS, Found, Plan, choose, plans
+from ragq.pipeline.distil import distil, room
 from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.expect import estimate
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables
 from ragq.pipeline.trace import Trace
@@ -27,40 +29,87 @@ if TYPE_CHECKING:
     from ragq.pipeline.rag import Ragq
 
 
-def recall(rag: Ragq, question: Question, tables: Tables, shards: Sequence[Shard], trace: Trace) -> list[Evidence]:
-    """Evidence from the documents, best first, within the token budget of the settings."""
+def recall(
+    rag: Ragq,
+    question: Question,
+    tables: Tables,
+    shards: Sequence[Shard],
+    trace: Trace,
+    coming: Found,
+    opened_reranker: Callable[[], Reranker | None],
+) -> list[Evidence]:
+    """Evidence from the documents, best first, distilled as the budget says; `coming` tells what else the prompt holds, and
+    `opened_reranker` gives the reranker where the budget wants one.
+    """
     settings = rag.settings
     with trace.stage("retrieve") as note:
         query = make_query(question.text, tables.lexicon)
         embedder = rag.query_embedder()
         vector = embedder.encode([question.text])[0]
         opened = [rag.search_structures(s) for s in shards]
+        weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
         hits, repeated = distinct(retrieve(query, vector, opened, settings.candidates), tables.lexicon)
         hits = with_rest(hits, {s.owner: s for s in shards}, settings.top_k)
         note |= {"hits": len(hits), "repeated": [h.chunk.id for h in repeated],
                  "shards": [s.owner for s in shards], "expansions": dict(query.expansions),
                  "tokens_out": sum(h.chunk.n_tokens for h in hits), "top": _show(hits[:10])}  # fmt: skip
-    if reranker := rag.reranker():
+    with trace.stage("budget") as note:
+        plan = _planned(rag, hits, coming, trace, note)
+    if plan.depth and (reranker := opened_reranker()):
         with trace.stage("rerank") as note:
-            hits = rerank(question.text, hits, reranker)
-            note |= {"top": _show(hits[:10])}
+            found = rerank(question.text, hits, reranker, plan.depth, rag.kept_scores())
+            hits = found.hits
+            note |= {"top": _show(hits[:10]), "pairs": found.pairs, "reranker": reranker.name, "decision": found.why}
     with trace.stage("compress") as note:
         bonus = _clinical_bonus(question, tables, frozenset[str]().union(*(s.outdated for s in shards)))
-        weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
-        room = budget(rag, hits)
-        excerpts = distil(rag, question.text, hits, vector, weights, tables.lexicon, bonus)[: settings.top_k]
+        excerpts = distil(rag, question.text, hits, vector, weights, tables.lexicon, bonus, plan.tokens, plan.embedded)[
+            : settings.top_k
+        ]
         used = {e.hit.chunk.id for e in excerpts}
         note |= {
             "compressor": settings.compress,
-            "budget": room,
+            "budget": plan.tokens,
+            "units": plan.units,
             "tokens_in": sum(estimate(h.chunk.text) for h in hits),
             "tokens_out": sum(estimate(e.text) for e in excerpts),
             "kept": [e.hit.chunk.id for e in excerpts],
             "left_out": [h.chunk.id for h in hits if h.chunk.id not in used][:20],
-            "why": f"no sentence among the {settings.top_k} best within {room} tokens",
+            "why": f"no sentence among the {settings.top_k} best within {plan.tokens} tokens",
             "orders_ignored": [h.chunk.id for h in hits if order_spans(h.chunk.text)],
         }
     return [row for e in excerpts for row in _rows(_evidence(e))]
+
+
+# Characters of a usual sentence of a record.
+SENTENCE_CHARS = 68
+
+
+def _planned(rag: Ragq, hits: Sequence[Hit], coming: Found, trace: Trace, note: dict[str, Any]) -> Plan:
+    """The plan for what was found; `note` tells it, what it is predicted to take, and what the limits are."""
+    settings = rag.settings
+    costs = rag.ledger().costs
+    found = replace(
+        coming,
+        tokens=sum(estimate(h.chunk.text) for h in hits),
+        sentences=sum(1 + len(h.chunk.text) // SENTENCE_CHARS for h in hits),
+        spent_ms=round(trace.elapsed_ms(), 1),
+        way=settings.compress,
+    )
+    usual = min(room(rag, hits), max(TOKENS[-1], (settings.tokens or settings.n_ctx) - coming.tables))
+    reranker = settings.reranker if settings.reranker not in (None, "none") else ""
+    depth = min(len(hits), MODEL_DEPTH if reranker == "model" else RERANK_DEPTH) if reranker else 0
+    options = plans(found, costs, usual, depth, reranker)
+    plan = choose(options, settings.ttft)
+    note |= {
+        "found": asdict(found), "tokens_in": found.tokens, "tokens_out": min(plan.tokens, found.tokens),
+        "decision": plan.told(), "ms": {k: round(v, 1) for k, v in plan.ms.items()},
+        "predicted_ms": round(plan.total_ms, 1), "usual_ms": round(options[0].total_ms, 1),
+        "limits": {k: v for k, v in (("ttft", settings.ttft), ("tokens", settings.tokens)) if v is not None},
+        "error_median": costs.error_median,
+    }  # fmt: skip
+    if settings.ttft is not None and plan.total_ms > settings.ttft:
+        note["problem"] = f"no plan is predicted within {settings.ttft} ms; this is the fastest"
+    return plan
 
 
 # What a sentence gains by standing in the patient's own record (in a shared page, for a general question), by naming

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ragq.index.stem import stem
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.course import has_value
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables
-from ragq.pipeline.words import content, stem, stems
+from ragq.pipeline.words import content, stems
 
 # Share of the question's content words that the evidence must hold together.
 MIN_COVERAGE = 0.34

@@ -102,6 +102,8 @@ def cache_key(
             s.top_k,
             s.candidates,
             s.context_tokens,
+            s.ttft,
+            s.tokens,
             s.evidence_order,
             s.compress,
             s.rate,

@@ -67,7 +67,7 @@ def _search(rag: Ragq, text: str, patient: str | None, k: int, wanted: Filter) -
         opened = [rag.search_structures(s) for s in shards]
         hits, repeated = distinct(retrieve(query, vector, opened, max(k, rag.settings.candidates)), lexicon)
         if reranker := rag.reranker():
-            hits = rerank(text, hits, reranker)
+            hits = rerank(text, hits, reranker, len(hits), rag.kept_scores()).hits
         best = with_shares(np.arange(len(hits)), [h.chunk.shard for h in hits], k)
         hits = with_rest([hits[i] for i in best], {s.owner: s for s in shards}, k)
         return Found(hits, repeated, query.expansions, [s.owner for s in shards])

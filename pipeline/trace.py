@@ -29,6 +29,10 @@ class Trace:
             tokens_in, tokens_out = detail.pop("tokens_in", 0), detail.pop("tokens_out", 0)
             self.stages.append(Stage(name, round(ms, 3), tokens_in, tokens_out, detail))
 
+    def named(self, name: str) -> Stage | None:
+        """The last stage of this name, if there was one."""
+        return next((s for s in reversed(self.stages) if s.name == name), None)
+
     def elapsed_ms(self) -> float:
         """Since the question came in."""
         return (time.perf_counter() - self._started) * 1e3

@@ -48,7 +48,9 @@ def ask(
         None, metavar="NAME", help="The embedder that the documents were indexed with."
     ),
     reranker: str | None = typer.Option(
-        None, metavar="NAME", help="Cross-encoder to rerank with: a folder or a hub id."
+        None,
+        metavar="NAME",
+        help="Cross-encoder to rerank with: a folder, a hub id, or model for the generator itself.",
     ),
     since: str | None = SINCE,
     types: list[str] | None = TYPE,
@@ -67,6 +69,10 @@ def ask(
     compressor: str | None = typer.Option(
         None, metavar="NAME", help="Model that selfinfo (a GGUF) or llmlingua (a folder or hub id) weighs words with."
     ),
+    ttft: int | None = typer.Option(
+        None, metavar="MS", help="First words within so many ms, as far as can be predicted: evidence is cut for it."
+    ),
+    tokens: int | None = typer.Option(None, metavar="N", help="At most so many tokens of evidence in the prompt."),
     temperature: float | None = typer.Option(None, metavar="X", help="0 is greedy, and repeatable."),
     seed: int | None = typer.Option(None, metavar="N", help="For temperatures above 0."),
     speculate: str | None = typer.Option(
@@ -114,6 +120,8 @@ def ask(
         "compress": compress,
         "rate": rate,
         "compressor": compressor,
+        "ttft": ttft,
+        "tokens": tokens,
         "temperature": temperature,
         "seed": seed,
         "speculate": speculate,
