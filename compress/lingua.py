@@ -7,8 +7,8 @@ tells the kind of its classifier by the model's name.
 
 from __future__ import annotations
 
+import inspect
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
@@ -141,18 +141,18 @@ class OldCache:
 
     def __init__(self, model: Any) -> None:  # noqa: ANN401 - transformers carries no types
         self._model = model
+        # Renamed within transformers 5.
+        accepted = inspect.signature(model.forward).parameters
+        self._name = "cache" if "cache" in accepted else "past_key_values"
 
     def __call__(self, input_ids: Any, past_key_values: Any = None, **options: Any) -> Any:  # noqa: ANN401
         from transformers import DynamicCache
 
-        cache = DynamicCache()
+        held = DynamicCache()
         for layer, (keys, values) in enumerate(past_key_values or ()):
-            cache.update(keys, values, layer)
-        with warnings.catch_warnings():
-            # transformers 5.24 already warns of another name for the argument, from 5.40 on.
-            warnings.simplefilter("ignore", FutureWarning)
-            made = self._model(input_ids, past_key_values=cache, **options)
-        layers = [(layer.keys, layer.values) for layer in made.past_key_values.layers]
+            held.update(keys, values, layer)
+        made = self._model(input_ids, **{self._name: held}, **options)
+        layers = [(layer.keys, layer.values) for layer in held.layers]
         return SimpleNamespace(logits=made.logits, past_key_values=layers)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Results = dict[str, float]
 Row = dict[str, Any]
 # Questions of each set, and notes of each set of notes (all, unless quick).
-N, QUICK_N, QUICK_NOTES, QUICK_SETS = 12, 1, 6, SETS[:3]
+N, QUICK_N, QUICK_NOTES, QUICK_SETS = 12, 1, 6, SETS[:2]
 # Notes that the model weighs.
 WEIGHED = 40
 SCORER, EMBEDDER = "smollm2-135m", "minilm-l6-int8"
