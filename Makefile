@@ -89,7 +89,7 @@ distclean: clean ## also remove the environments, models and indexes (.venv, .pe
 	@$(PYTHON) -m venv .peers
 	@cp -r $(BIN)/../lib/python*/site-packages/llama_cpp $(BIN)/../lib/python*/site-packages/llama_cpp_python-*.dist-info \
 	  .peers/lib/python*/site-packages/
-	@.peers/bin/python -m pip --disable-pip-version-check -qq install --no-deps -r eval/peers/constraints.txt
+	@.peers/bin/python -m pip --disable-pip-version-check -qq install -r eval/peers/constraints.txt
 	$(DONE)
 
 .setup/install: pyproject.toml constraints.txt .setup/llama-$(LLAMA)
