@@ -26,7 +26,7 @@ class Settings(BaseModel):
     model: str = Field("qwen2.5-coder-1.5b", description="generator: a registered name, a GGUF file or a hub id")
     embedder: str = Field("minilm-l6", description="sentence-transformers model: a registered name, folder or hub id")
     reranker: str | None = Field(
-        None, description="cross-encoder: a folder or hub id, or model for the generator itself"
+        None, description="cross-encoder: a folder or hub id; or ranker, the learned fusion; or model, the generator"
     )
     shared: tuple[str, ...] = Field(("default",), description="shared shards that every question may read")
     top_k: int = Field(8, ge=1, le=100, description="evidence items put in front of the model")

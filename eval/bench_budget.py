@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from ragq.eval.bench_rerank import reranking
 from ragq.eval.gold import Gold, load_gold
 from ragq.pipeline.answer import Answer, Stage
 from ragq.pipeline.costs import Costs
@@ -30,8 +31,8 @@ Results = dict[str, float]
 
 
 def run(settings: Settings, quick: bool, data: Path) -> Results:
-    """The figures of docs/budget.md; the questions are those of the sample clinic, so `data` is not read."""
-    return budget(settings, quick)
+    """The figures of docs/budget.md and docs/rerank.md. The questions are those of the sample clinic: `data` is not read."""
+    return budget(settings, quick) | reranking(quick)
 
 
 def budget(settings: Settings, quick: bool) -> Results:

@@ -13,6 +13,7 @@ from ragq.index.duplicates import distinct
 from ragq.index.expand import with_rest
 from ragq.index.hit import Hit
 from ragq.index.inert import order_spans, without_orders
+from ragq.index.ranker import RANKER, shipped
 from ragq.index.rerank import Reranker, rerank
 from ragq.index.retrieve import idfs_of, make_query, retrieve
 from ragq.index.spans import protected
@@ -49,6 +50,8 @@ def recall(
         opened = [rag.search_structures(s) for s in shards]
         weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
         hits, repeated = distinct(retrieve(query, vector, opened, settings.candidates), tables.lexicon)
+        if settings.reranker == RANKER:
+            hits = shipped().rank(question.text, weights, hits)
         hits = with_rest(hits, {s.owner: s for s in shards}, settings.top_k)
         note |= {"hits": len(hits), "repeated": [h.chunk.id for h in repeated],
                  "shards": [s.owner for s in shards], "expansions": dict(query.expansions),
@@ -96,7 +99,7 @@ def _planned(rag: Ragq, hits: Sequence[Hit], coming: Found, trace: Trace, note: 
         way=settings.compress,
     )
     usual = min(room(rag, hits), max(TOKENS[-1], (settings.tokens or settings.n_ctx) - coming.tables))
-    reranker = settings.reranker if settings.reranker not in (None, "none") else ""
+    reranker = settings.reranker if settings.reranker not in (None, "none", RANKER) else ""
     depth = min(len(hits), MODEL_DEPTH if reranker == "model" else RERANK_DEPTH) if reranker else 0
     options = plans(found, costs, usual, depth, reranker)
     plan = choose(options, settings.ttft)

@@ -13,8 +13,9 @@ from ragq.index.duplicates import distinct
 from ragq.index.expand import with_rest
 from ragq.index.filter import Filter
 from ragq.index.hit import Hit
+from ragq.index.ranker import RANKER, shipped
 from ragq.index.rerank import rerank
-from ragq.index.retrieve import make_query, retrieve, with_shares
+from ragq.index.retrieve import idfs_of, make_query, retrieve, with_shares
 
 if TYPE_CHECKING:
     from ragq.pipeline.rag import Ragq
@@ -66,7 +67,10 @@ def _search(rag: Ragq, text: str, patient: str | None, k: int, wanted: Filter) -
         vector = rag.query_embedder().encode([text])[0]
         opened = [rag.search_structures(s) for s in shards]
         hits, repeated = distinct(retrieve(query, vector, opened, max(k, rag.settings.candidates)), lexicon)
-        if reranker := rag.reranker():
+        if rag.settings.reranker == RANKER:
+            weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
+            hits = shipped().rank(text, weights, hits)
+        elif reranker := rag.reranker():
             hits = rerank(text, hits, reranker, len(hits), rag.kept_scores()).hits
         best = with_shares(np.arange(len(hits)), [h.chunk.shard for h in hits], k)
         hits = with_rest([hits[i] for i in best], {s.owner: s for s in shards}, k)

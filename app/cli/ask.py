@@ -50,7 +50,7 @@ def ask(
     reranker: str | None = typer.Option(
         None,
         metavar="NAME",
-        help="Cross-encoder to rerank with: a folder, a hub id, or model for the generator itself.",
+        help="Cross-encoder to rerank with: a folder, a hub id, ranker (learned fusion) or model (the generator).",
     ),
     since: str | None = SINCE,
     types: list[str] | None = TYPE,

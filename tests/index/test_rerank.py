@@ -1,9 +1,17 @@
-"""Reranking: order, depth, when it stops, what it keeps."""
+"""Reranking: order, depth, when it stops, what it keeps; the shipped ranker and its features."""
 
+import json
+from importlib.resources import files
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ragq.errors import ModelError
 from ragq.index.chunk import Chunk
+from ragq.index.features import NAMES, features
 from ragq.index.hit import Hit
+from ragq.index.ranker import DEPTH, read, shipped
 from ragq.index.rerank import BATCH, KeptScores, agree, open_reranker, rerank
 
 
@@ -71,3 +79,52 @@ def test_a_folder_that_holds_no_cross_encoder_is_named(tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"no graph")
     with pytest.raises(ModelError, match=str(tmp_path)):
         open_reranker(tmp_path, "mine")
+
+
+QUESTION = "How many patients were treated with amiodarone in 2019?"
+WEIGHTS = {"patient": 1.0, "treated": 2.0, "amiodarone": 4.0, "2019": 3.0, "how": 0.1, "many": 0.2}
+RIGHT = "In 2019, 412 patients were treated with amiodarone. The others were not."
+WRONG = "Amiodarone is an antiarrhythmic. Its half life is long."
+
+
+def row(text):
+    return dict(zip(NAMES, features(QUESTION, WEIGHTS, [hit(0, text), hit(1, "Nothing of it.")])[0], strict=True))
+
+
+def test_features_see_what_is_asked_for():
+    right, wrong = row(RIGHT), row(WRONG)
+    assert right["number"] == 1 and wrong["no_number"] == 1
+    assert right["best_sentence"] > wrong["best_sentence"]
+    assert right["near"] > wrong["near"] == 0
+    assert right["rarest"] == wrong["rarest"] == 1
+    assert right["second"] == 1 and wrong["second"] == 0
+    assert row("Why? Unknown.")["reason"] == 0
+
+
+@given(st.lists(st.text(max_size=300), min_size=1, max_size=6), st.text(max_size=60))
+def test_any_text_has_features(texts, question):
+    rows = features(question, {"a": 1.0}, [hit(i, t or "x") for i, t in enumerate(texts)])
+    assert rows.shape == (len(texts), len(NAMES))
+    assert np.isfinite(rows).all()
+
+
+def test_the_shipped_ranker_puts_the_sentence_that_answers_first():
+    hits = [hit(0, WRONG, 3.0, 0.5, 2.0), hit(1, RIGHT, 3.0, 0.5, 1.0)]
+    ranked = shipped().rank(QUESTION, WEIGHTS, hits)
+    assert [h.chunk.text for h in ranked] == [RIGHT, WRONG]
+    assert "ranker" in ranked[0].scores
+
+
+def test_what_lies_deeper_than_it_looks_keeps_its_order():
+    hits = [hit(i, f"text {i}", bm25=float(90 - i), dense=0.9 - i / 100, score=float(90 - i)) for i in range(90)]
+    ranked = shipped().rank(QUESTION, WEIGHTS, hits)
+    assert {h.chunk.ordinal for h in ranked[:DEPTH]} == set(range(DEPTH))
+    assert [h.chunk.ordinal for h in ranked[DEPTH:]] == list(range(DEPTH, 90))
+    assert [h.score for h in ranked] == sorted((h.score for h in ranked), reverse=True)
+
+
+def test_the_file_tells_where_it_comes_from_and_fits_the_features():
+    values = json.loads(files("ragq.index").joinpath("ranker.json").read_text(encoding="utf-8"))
+    assert set(values["card"]) >= {"made_by", "trained_on", "held_out", "not_for"}
+    with pytest.raises(ValueError, match="features"):
+        read({**values, "features": ["bm25"]})
