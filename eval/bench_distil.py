@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from ragq.eval import distil_answers, distil_spans, distil_ttft
+from ragq.eval import bench_budget, distil_answers, distil_spans, distil_ttft
 from ragq.eval.bootstrap import Ratio
 from ragq.eval.distil_sets import SETS, Case, read_cases
 from ragq.eval.partial import Partial
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Results = dict[str, float]
 Row = dict[str, Any]
 # Questions of each set, and notes of each set of notes (all, unless quick).
-N, QUICK_N, QUICK_NOTES, QUICK_SETS = 12, 1, 6, SETS[:2]
+N, QUICK_N, QUICK_NOTES, QUICK_SETS = 12, 1, 6, SETS[:1]
 # Notes that the model weighs.
 WEIGHED = 40
 SCORER, EMBEDDER = "smollm2-135m", "minilm-l6-int8"
@@ -33,7 +33,7 @@ VERSION = "1"
 
 
 def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep: Path | None = None) -> Results:
-    """Figures by key, see docs/compression.md. A set that is not in `data` is left out.
+    """Figures by key: those of docs/compression.md, then those of `bench_budget`. A set that is not in `data` is left out.
 
     `n` limits the questions of each set; with `keep`, rows are kept beside that file until the run is whole, and a
     killed run goes on from them.
@@ -50,7 +50,9 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
         results |= distil_ttft.summarise([r for r in rows if "size" in r])
         results |= summarise([r for r in rows if "method" in r])
         results |= distil_spans.summarise([r for r in rows if r.get("note") in notes])
-        partial.finish()
+    # The rows stay until all is measured.
+    results |= bench_budget.run(settings, quick, data)
+    partial.finish()
     return results
 
 

@@ -51,11 +51,9 @@ def distil(
         chosen = hits[: settings.top_k]
         whole = sum(estimate(h.chunk.text) for h in chosen)
         return rag.lingua().compress(chosen, question, lexicon, min(1.0, tokens / max(1, whole)))
-    embedder = rag.query_embedder()
     if settings.compress == "none":
-        return extractive.compress(
-            hits[: settings.top_k], vector, weights, embedder, estimate, tokens, embedded=len(hits) * 64
-        )
+        return _whole(hits[: settings.top_k], tokens)
+    embedder = rag.query_embedder()
     if settings.compress == "selfinfo":
         ranked = extractive.rank(hits, vector, weights, embedder, bonus)
         return selfinfo.compress(ranked, question, rag.scorer(), lexicon, estimate, tokens)
