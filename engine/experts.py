@@ -178,7 +178,8 @@ class Experts:
             self.cache.need(chosen + base)
             if self._tokens == 1 and self.controller.ways != [OFF]:
                 row = None if inputs is None else inputs[0]
-                likely = self._predictor.after_choice(self.controller.way, number, chosen, row)
+                self._predictor.learn(number, chosen)
+                likely = self._predictor.guess(self.controller.way, number, chosen, row)
                 if likely.size:
                     self.cache.hint(likely + base + self.layout.experts, chosen + base)
             return

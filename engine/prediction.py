@@ -60,12 +60,15 @@ class Predictor:
                 found += [Way("next_layer", few), Way("next_layer", self.used)]
         return found
 
-    def after_choice(self, way: Way, number: int, chosen: Ids, inputs: Floats | None) -> Ids:
-        """Experts that layer `number` + 1 may choose, the likeliest first, now that layer `number` chose these."""
-        following = number + 1
+    def learn(self, number: int, chosen: Ids) -> None:
+        """Layer `number` chose these for one token."""
         self._last[number] = chosen
         if number and (before := self._last[number - 1]) is not None:
             self._together[number][np.ix_(before, chosen)] += 1
+
+    def guess(self, way: Way, number: int, chosen: Ids, inputs: Floats | None) -> Ids:
+        """Experts that layer `number` + 1 may choose, the likeliest first, when layer `number` chose these."""
+        following = number + 1
         if following >= len(self._last) or not way.count:
             return _NONE
         if way.name == "coactivation":

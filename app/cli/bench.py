@@ -10,16 +10,17 @@ import typer
 # Where each bench lives; its `run(settings, quick, data)` gives figures by key.
 BENCHES = {
     "budget": "ragq.eval.bench_budget",
-    "cache": "ragq.eval.bench_cache", "distil": "ragq.eval.bench_distil", "engine": "ragq.eval.bench_engine", "grounded": "ragq.eval.bench_grounded",
+    "cache": "ragq.eval.bench_cache", "distil": "ragq.eval.bench_distil", "engine": "ragq.eval.bench_engine",
+    "experts": "ragq.eval.bench_experts", "grounded": "ragq.eval.bench_grounded",
     "index": "ragq.eval.bench_index", "tools": "ragq.eval.bench_tools",
 }  # fmt: skip
 
 # Those that ask a model many times: limited by --n, and a killed run goes on where it was.
-RESUMABLE = frozenset({"distil", "engine", "grounded", "tools"})
+RESUMABLE = frozenset({"distil", "engine", "experts", "grounded", "tools"})
 
 
 def bench(
-    name: str = typer.Argument(help="What to measure: budget, cache, distil, engine, grounded, index or tools."),
+    name: str = typer.Argument(help="What to measure: budget, cache, distil, engine, experts, grounded, index or tools."),
     quick: bool = typer.Option(False, "--quick", help="Fewer tries: a minute instead of several."),
     data: Path = typer.Option(
         Path("../shared/data"), metavar="DIR", help="Folder with the data sets; what is not there is left out."

@@ -1,0 +1,150 @@
+"""Write the figures of docs/experts.md and the plot docs/experts.svg from eval/results/experts.json: `python
+docs/make_experts.py`; a test holds them equal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULT = ROOT / "eval" / "results" / "experts.json"
+PAGE = ROOT / "docs" / "experts.md"
+PLOT = ROOT / "docs" / "experts.svg"
+BUDGETS = (10, 25, 50, 75, 100)
+BUDGET_ROWS = (
+    ("decode_tok_s_{}", "decoding, tok/s", "{:.1f}"),
+    ("speed_ratio_{}", "of resident, warm", "{:.2f}"),
+    ("cold_speed_ratio_{}", "of resident, first 16 tokens", "{:.2f}"),
+    ("hit_rate_{}", "chosen experts that were there", "{:.2f}"),
+    ("read_mb_per_token_{}", "read, MB a token", "{:.2f}"),
+    ("waited_ms_per_token_{}", "waited for reads, ms a token", "{:.1f}"),
+    ("disk_bound_tok_s_{}", "bound by the disk (bytes missed ÷ bandwidth), tok/s", "{:.1f}"),
+    ("vs_disk_bound_{}", "of that bound", "{:.2f}"),
+    ("sim_hit_lru_{}", "simulated hits: LRU", "{:.2f}"),
+    ("sim_hit_segmented_{}", "segmented LRU", "{:.2f}"),
+    ("sim_hit_lfu_{}", "LFU", "{:.2f}"),
+    ("sim_hit_cost_{}", "cost-aware (used)", "{:.2f}"),
+    ("sim_hit_best_{}", "Belady, which knows the future", "{:.2f}"),
+)
+ROWS = (
+    ("identical", "logits bit-identical to the resident model at every budget (1: yes)", "{:.0f}"),
+    ("dense_perplexity", "perplexity of the dense model", "{:.2f}"),
+    ("moe_perplexity", "perplexity of the split model", "{:.2f}"),
+    ("router_recall", "share of the best experts that the fitted routers find", "{:.2f}"),
+    ("expert_mb", "all experts, MB", "{:.1f}"),
+    ("expert_kb", "one expert, kB", "{:.0f}"),
+    ("disk_mb_s_4", "disk, reads of one expert, 4 in flight, MB/s", "{:.0f}"),
+    ("disk_mb_s_32", "the same, 32 in flight", "{:.0f}"),
+    ("overhead_resident", "overhead of `--expert-ram 100%`", "{:+.3f}"),
+    ("overhead_streaming_all_present", "overhead of streaming with every expert present", "{:+.3f}"),
+    ("prefill_ratio_50", "prefill of 512 tokens at 50 %, of resident", "{:.2f}"),
+    ("vs_mmap_25", "decoding at 25 %, times the mapped file under a limit of the same total", "{:.1f}"),
+    ("vs_advised_25", "the same, times MADV_RANDOM and MADV_WILLNEED behind each choice", "{:.1f}"),
+    ("apart_streamed_peak_mb", "that total: peak memory of the streaming process, MB", "{:.0f}"),
+    ("apart_mapped_read_mb_per_token", "read by the mapped file, MB a token", "{:.0f}"),
+    ("apart_streamed_load_s", "opening the model streamed, s", "{:.2f}"),
+    ("hidden_read_share", "read time hidden by the way to predict that is kept (0: none is kept)", "{:.2f}"),
+)
+_WAY = re.compile(r"predict_speed_(\w+)_(\d+)")
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 360, 60, 20, 220, 50
+
+
+def budgets(report: dict[str, Any]) -> str:
+    """What each budget gives, a column for each."""
+    results = report["results"]
+    found = [b for b in BUDGETS if f"decode_tok_s_{b}" in results]
+    lines = [f"| of all expert bytes | {' | '.join(f'{b} %' for b in found)} |", "|---|" + "---|" * len(found)]
+    for key, says, how in BUDGET_ROWS:
+        cells = [how.format(results[key.format(b)]) if key.format(b) in results else "" for b in found]
+        lines.append(f"| {says} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def figures(report: dict[str, Any]) -> str:
+    """The single figures."""
+    v, m, results = report["versions"], report["machine"], report["results"]
+    lines = [
+        f"`ragq bench experts`, {results['tokens']:.0f} tokens at each budget, {results['threads']:.0f} threads,"
+        f" llama-cpp-python {v['llama-cpp-python']}, {m['cores']} cores of {m['cpu']}, no GPU.",
+        "", "| | |", "|---|---|",
+    ]  # fmt: skip
+    return "\n".join(lines + [f"| {says} | {how.format(results[k])} |" for k, says, how in ROWS if k in results])
+
+
+def ways(report: dict[str, Any]) -> str:
+    """What each way to predict gives at 25 %."""
+    results = report["results"]
+    lines = [
+        "| way | experts told | told of those chosen | speed, of none | read time hidden | bytes read, of none | used of those read ahead |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for key in results:
+        if match := _WAY.fullmatch(key):
+            name = f"{match[1]}_{match[2]}"
+            recall = results.get(f"recall_{match[1]}")
+            cells = [results[f"predict_{what}_{name}"] for what in ("speed", "hidden", "reads", "used")]
+            shown = " | ".join(f"{cell:.2f}" for cell in cells)
+            says = match[1].replace("_", " ")
+            lines.append(f"| {says} | {match[2]} | {'' if recall is None else f'{recall:.2f}'} | {shown} |")
+    return "\n".join(lines)
+
+
+def plot(report: dict[str, Any]) -> str:
+    """Tokens a second by budget, with the bound of the disk, as SVG."""
+    results = report["results"]
+    found = [b for b in BUDGETS if f"decode_tok_s_{b}" in results]
+    lines = {
+        "resident": ("#7f8c8d", [(b, results[f"decode_tok_s_resident_beside_{b}"]) for b in found]),
+        "streamed, warm": ("#1b6ca8", [(b, results[f"decode_tok_s_{b}"]) for b in found]),
+        "bound: missed bytes ÷ disk": (
+            "#e08e0b", [(b, results[f"disk_bound_tok_s_{b}"]) for b in found if f"disk_bound_tok_s_{b}" in results]
+        ),
+    }  # fmt: skip
+    if "apart_mapped_tok_s" in results:
+        lines["mapped file, same memory"] = ("#c0392b", [(25, results["apart_mapped_tok_s"])])
+        lines["the same, WILLNEED"] = ("#8e44ad", [(25, results["apart_advised_tok_s"])])
+    most = 1.3 * max(v for _, v in lines["resident"][1])
+
+    def x(budget: float) -> float:
+        return LEFT + budget / 100 * (WIDTH - LEFT - RIGHT)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - min(value, most) / most * (HEIGHT - TOP - BOTTOM)
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+    ]
+    step = 10 if most < 80 else 20
+    for value in range(0, int(most) + 1, step):
+        out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#ddd"/>')
+        out.append(f'<text x="{LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value}</text>')
+    for budget in found:
+        out.append(f'<text x="{x(budget):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{budget} %</text>')
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    out.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">memory for experts; decoding, tok/s</text>')
+    for i, (says, (colour, points)) in enumerate(lines.items()):
+        path = " ".join(f"{x(b):.1f},{y(v):.1f}" for b, v in points)
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        out += [f'<circle cx="{x(b):.1f}" cy="{y(v):.1f}" r="3" fill="{colour}"/>' for b, v in points]
+        at = TOP + 10 + 20 * i
+        out.append(f'<rect x="{WIDTH - RIGHT + 15}" y="{at - 9}" width="12" height="12" fill="{colour}"/>')
+        out.append(f'<text x="{WIDTH - RIGHT + 33}" y="{at + 1}">{says}</text>')
+    return "\n".join([*out, "</svg>", ""])
+
+
+def page(text: str, report: dict[str, Any]) -> str:
+    """The page with its figures put in."""
+    for name, made in (("budgets", budgets(report)), ("figures", figures(report)), ("ways", ways(report))):
+        marks = f"<!-- {name} -->", f"<!-- /{name} -->"
+        text = re.sub(f"(?s){marks[0]}.*{marks[1]}", lambda _, m=marks, b=made: f"{m[0]}\n{b}\n{m[1]}", text)
+    return text
+
+
+if __name__ == "__main__":
+    report = json.loads(RESULT.read_text(encoding="utf-8"))
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
+    PLOT.write_text(plot(report), encoding="utf-8")
