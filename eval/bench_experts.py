@@ -13,10 +13,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 from ragq.corpora import CLINIC
 from ragq.engine.calibrate import cores
 from ragq.engine.direct_read import Read, Reader
@@ -59,19 +61,19 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
         convert(model, _say)
     with LlamaEngine(model, n_ctx=512, threads=threads) as engine:
         tokens = engine.tokenize(held)[:4096]
-    count = n or (48 if quick else 128)
+    count = n or (32 if quick else 128)
     options = Options(n_ctx=4096, threads=threads, extra_buffers=False)
-    parts: dict[str, Callable[[], Results]] = {
+    parts: dict[str, Callable[[], Results]] = {"disk": lambda: disk(model)}
+    for budget in BUDGETS:
+        parts[f"decode_{budget}"] = lambda b=budget: decoding(model, tokens, options, b, count)  # type: ignore[misc]
+    parts |= {
+        "full": lambda: decoding(model, tokens, options, 100, count, streamed="99.99%", name="full"),
+        "mapped": lambda: beside_mapped(model, tokens, threads, 25, 4 if quick else 12),
+        "prefill": lambda: prefilling(model, tokens, options, 50, 2 if quick else 5),
+        "predicted": lambda: predicting(model, tokens, options, 25, count),
         "perplexity": lambda: _perplexities(base, model, tokens[: 512 if quick else 2048], options),
         "trace": lambda: _traced(model, tokens[: 256 if quick else 512], threads),
-        "disk": lambda: disk(model),
     }
-    for budget in BUDGETS if not quick else (25, 50, 100):
-        parts[f"decode_{budget}"] = lambda b=budget: decoding(model, tokens, options, b, count)  # type: ignore[misc]
-    parts["full"] = lambda: decoding(model, tokens, options, 100, count, streamed="99.99%", name="full")
-    parts["predicted"] = lambda: predicting(model, tokens, options, 25, count)
-    parts["prefill"] = lambda: prefilling(model, tokens, options, 50, 1 if quick else 3)
-    parts["mapped"] = lambda: beside_mapped(model, tokens, threads, 25, 4 if quick else 12)
     results: Results = {"router_recall": recall, "tokens": count, "threads": threads}
     with tempfile.TemporaryDirectory() as spare:
         partial = Partial(keep or Path(spare) / "experts", {"model": BASE, "quick": quick, "n": n})
@@ -138,6 +140,20 @@ def disk(model: Path) -> Results:
     return {**found, "expert_kb": size / 1e3, "expert_mb": layout.nbytes / 1e6}
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """BLOCK tokens of one engine: seconds, seconds of them that it waited for reads, bytes read, experts asked for and
+    present, and the logits at the end.
+    """
+
+    seconds: float
+    waited: float
+    read: int
+    asked: int
+    present: int
+    logits: NDArray[np.float32]
+
+
 def decoding(
     model: Path, tokens: list[int], options: Options, budget: int, count: int, streamed: str = "", name: str = ""
 ) -> Results:
@@ -147,46 +163,65 @@ def decoding(
     with LlamaEngine(model, options) as whole, LlamaEngine(model, replace(options, expert_ram=ram)) as part:
         if part.experts is not None:
             part.experts.predict_by([OFF])
-        cold = _turns([whole, part], tokens[:BLOCK], same := [])
-        _turns([whole, part], tokens[BLOCK:count], same)
-        before = replace(part.experts.cache.counts) if part.experts is not None else Counts()
-        warm = _turns([whole, part], tokens[count : 2 * count], same)
+        cold = _turns([whole, part], tokens[:BLOCK])
+        warming = _turns([whole, part], tokens[BLOCK:count])
+        turns = _turns([whole, part], tokens[count : 2 * count])
+        warm = _undisturbed(turns)
+        same = all(np.array_equal(a.logits, b.logits) for a, b in [*cold, *warming, *turns])
+        seconds = [sum(pair[i].seconds for pair in warm) for i in (0, 1)]
+        done = BLOCK * len(warm)
         found = {
-            f"decode_tok_s_{label}": count / warm[1],
-            f"decode_tok_s_resident_beside_{label}": count / warm[0],
-            f"speed_ratio_{label}": warm[0] / warm[1],
-            f"cold_speed_ratio_{label}": cold[0] / cold[1],
-            f"identical_{label}": float(all(same)),
+            f"decode_tok_s_{label}": done / seconds[1],
+            f"decode_tok_s_resident_beside_{label}": done / seconds[0],
+            f"speed_ratio_{label}": seconds[0] / seconds[1],
+            # The first block of a mapped model faults its pages in: cold is beside the resident one once it is warm.
+            f"cold_speed_ratio_{label}": seconds[0] / len(warm) / cold[0][1].seconds,
+            f"identical_{label}": float(same),
+            f"tokens_{label}": done,
         }
         if part.experts is not None:
-            after = part.experts.cache.counts
-            read = after.demand_bytes - before.demand_bytes
+            streams = [pair[1] for pair in warm]
             found |= {
-                f"hit_rate_{label}": (after.present - before.present) / (after.asked - before.asked),
-                f"read_mb_per_token_{label}": read / count / 1e6,
-                f"waited_ms_per_token_{label}": (after.waited_s - before.waited_s) / count * 1e3,
-                f"most_held_mb_{label}": after.peak_bytes / 1e6,
+                f"hit_rate_{label}": sum(b.present for b in streams) / sum(b.asked for b in streams),
+                f"read_mb_per_token_{label}": sum(b.read for b in streams) / done / 1e6,
+                f"waited_ms_per_token_{label}": sum(b.waited for b in streams) / done * 1e3,
+                f"most_held_mb_{label}": part.experts.cache.counts.peak_bytes / 1e6,
                 f"budget_mb_{label}": part.experts.cache.budget / 1e6,
             }
         return found
 
 
-def _turns(engines: list[LlamaEngine], tokens: list[int], same: list[bool]) -> list[float]:
-    """Seconds that each engine took for all tokens, in blocks by turns; `same` gets whether logits were equal."""
-    seconds = [0.0] * len(engines)
+def _turns(engines: list[LlamaEngine], tokens: list[int]) -> list[list[Block]]:
+    """For each block of tokens what each engine made of it; who goes first alternates."""
+    found = []
     for at in range(0, len(tokens), BLOCK):
-        block = tokens[at : at + BLOCK]
-        rows = []
-        order = range(len(engines)) if at // BLOCK % 2 == 0 else reversed(range(len(engines)))
-        for i in order:
-            began = time.perf_counter()
-            for token in block:
-                engines[i].decode([token])
-                engines[i].logits()
-            seconds[i] += time.perf_counter() - began
-            rows.append(engines[i].logits().copy())
-        same.append(all(np.array_equal(rows[0], row) for row in rows[1:]))
-    return seconds
+        order = list(range(len(engines)))
+        blocks: dict[int, Block] = {}
+        for i in order if at // BLOCK % 2 == 0 else order[::-1]:
+            blocks[i] = _block(engines[i], tokens[at : at + BLOCK])
+        found.append([blocks[i] for i in order])
+    return found
+
+
+def _block(engine: LlamaEngine, tokens: list[int]) -> Block:
+    old = replace(engine.experts.cache.counts) if engine.experts is not None else Counts()
+    began = time.perf_counter()
+    for token in tokens:
+        engine.decode([token])
+        engine.logits()
+    seconds = time.perf_counter() - began
+    new = engine.experts.cache.counts if engine.experts is not None else Counts()
+    read = new.demand_bytes + new.ahead_bytes - old.demand_bytes - old.ahead_bytes
+    return Block(
+        seconds, new.waited_s - old.waited_s, read, new.asked - old.asked, new.present - old.present,
+        engine.logits().copy(),
+    )  # fmt: skip
+
+
+def _undisturbed(turns: list[list[Block]]) -> list[list[Block]]:
+    """The turns in which no engine took more than twice its median: else the machine did something else meanwhile."""
+    usual = [median(pair[i].seconds for pair in turns) for i in range(len(turns[0]))]
+    return [pair for pair in turns if all(b.seconds <= 2 * u for b, u in zip(pair, usual, strict=True))]
 
 
 def predicting(model: Path, tokens: list[int], options: Options, budget: int, count: int) -> Results:
@@ -195,42 +230,37 @@ def predicting(model: Path, tokens: list[int], options: Options, budget: int, co
     ram = replace(options, expert_ram=f"{budget}%")
     with LlamaEngine(model, ram) as probe:
         ways = [] if probe.experts is None else [w for w in probe.experts.controller.ways if w != OFF]
-    hidden = {}
+    speeds: dict[str, float] = {}
     for way in ways:
         with LlamaEngine(model, ram) as plain, LlamaEngine(model, ram) as ahead:
             if plain.experts is None or ahead.experts is None:
                 continue
             plain.experts.predict_by([OFF])
             ahead.experts.predict_by([way])
-            _turns([plain, ahead], tokens[:count], [])
-            before = [replace(e.experts.cache.counts) for e in (plain, ahead) if e.experts is not None]
-            seconds = _turns([plain, ahead], tokens[count : 2 * count], [])
-            waits, reads = [], []
-            for engine, old in ((plain, before[0]), (ahead, before[1])):
-                new = engine.experts.cache.counts if engine.experts is not None else old
-                waits.append(new.waited_s - old.waited_s)
-                reads.append(new.demand_bytes + new.ahead_bytes - old.demand_bytes - old.ahead_bytes)
+            _turns([plain, ahead], tokens[:count])
+            warm = _undisturbed(_turns([plain, ahead], tokens[count : 2 * count]))
+            seconds, waits, reads = (
+                [sum(getattr(pair[i], what) for pair in warm) for i in (0, 1)] for what in ("seconds", "waited", "read")
+            )
             key = f"{way.name}_{way.count}"
-            # Each byte would be waited for as long as where nothing is read ahead.
-            hidden[key] = 1 - waits[1] / (reads[1] * waits[0] / reads[0])
+            speeds[key] = seconds[0] / seconds[1]
             counts = ahead.experts.cache.counts
             found |= {
-                f"predict_speed_{key}": seconds[0] / seconds[1],
-                f"predict_hidden_{key}": hidden[key],
+                f"predict_speed_{key}": speeds[key],
+                # Each byte would be waited for as long as where nothing is read ahead.
+                f"predict_hidden_{key}": 1 - waits[1] / (reads[1] * waits[0] / reads[0]),
                 f"predict_reads_{key}": reads[1] / reads[0],
                 f"predict_used_{key}": counts.ahead_used / counts.ahead if counts.ahead else 0.0,
             }
-    speeds = {key: found[f"predict_speed_{key}"] for key in hidden}
     best = max(speeds, key=lambda key: speeds[key], default="")
-    found["predict_best_speed"] = max(1.0, speeds.get(best, 1.0))
+    kept = bool(best) and speeds[best] > 1.02
     # What is read is hidden as far as the way that is kept hides it; with none, nothing is.
-    found["hidden_read_share"] = hidden[best] if best and speeds[best] > 1.02 else 0.0
-    return found
+    return {**found, "hidden_read_share": found[f"predict_hidden_{best}"] if kept else 0.0}
 
 
 def prefilling(model: Path, tokens: list[int], options: Options, budget: int, rounds: int) -> Results:
     """Read a prompt of 512 tokens, resident and streamed by turns."""
-    seconds = [0.0, 0.0]
+    seconds: list[list[float]] = [[], []]
     with LlamaEngine(model, options) as whole, LlamaEngine(model, replace(options, expert_ram=f"{budget}%")) as part:
         for turn in range(rounds + 1):
             prompt = tokens[512 * turn : 512 * turn + 512]
@@ -239,12 +269,13 @@ def prefilling(model: Path, tokens: list[int], options: Options, budget: int, ro
                 began = time.perf_counter()
                 engine.prefill(prompt)
                 # The first turn touches what was never touched.
-                seconds[i] += time.perf_counter() - began if turn else 0.0
-    size = 512 * rounds
+                seconds[i] += [time.perf_counter() - began] if turn else []
+    resident, streamed = median(seconds[0]), median(seconds[1])
     return {
-        f"prefill_ratio_{budget}": seconds[0] / seconds[1],
-        "prefill_tok_s_resident": size / seconds[0],
-        f"prefill_tok_s_{budget}": size / seconds[1],
+        f"prefill_ratio_{budget}": resident / streamed,
+        "prefill_tok_s_resident": 512 / resident,
+        f"prefill_tok_s_{budget}": 512 / streamed,
+        "prefill_rounds": rounds,
     }
 
 

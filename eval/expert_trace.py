@@ -88,7 +88,7 @@ def _hit_rate(chosen: NDArray[np.int64], layout: Layout, room: int, policy: str,
                 held -= gone.size
             there[absent] = True
             held += absent.size
-    return hits / ((tokens - tokens // 4) * layers * used)
+    return float(hits / ((tokens - tokens // 4) * layers * used))
 
 
 def _next_uses(chosen: NDArray[np.int64], experts: int) -> NDArray[np.int64]:
@@ -118,8 +118,8 @@ def recalls(trace: Trace) -> Results:
         late = token >= trace.chosen.shape[1] // 4
         for layer in range(layers):
             chosen = trace.chosen[layer, token]
-            following = trace.chosen[layer + 1, token] if layer + 1 < layers else None
-            for name in ("next_layer", "previous", "coactivation") if following is not None and late else ():
+            following = trace.chosen[min(layer + 1, layers - 1), token]
+            for name in ("next_layer", "previous", "coactivation") if layer + 1 < layers and late else ():
                 if name in ways:
                     way = type(ways[name])(name, used)
                     # A second call for the same layer would count the pair twice.

@@ -74,7 +74,7 @@ def split(inputs: Floats, active: Floats, down: Floats, seed: int = 0) -> Split:
     shared, rest = np.sort(order[: -EXPERTS * NEURONS]), np.sort(order[-EXPERTS * NEURONS :])
     fitted = slice(0, len(x) * 3 // 4)
     profile = does[fitted, rest].T
-    profile = profile / np.linalg.norm(profile, axis=1, keepdims=True)
+    profile = profile / (np.linalg.norm(profile, axis=1, keepdims=True) + 1e-9)
     rng = np.random.default_rng(seed)
     centres = profile[rng.choice(len(rest), EXPERTS, replace=False)]
     owner = np.zeros(len(rest), dtype=np.int64)
@@ -83,7 +83,7 @@ def split(inputs: Floats, active: Floats, down: Floats, seed: int = 0) -> Split:
         likeness = np.repeat(profile @ centres.T, NEURONS, axis=1)
         owner = linear_sum_assignment(likeness, maximize=True)[1] // NEURONS
         centres = np.stack([profile[owner == e].mean(axis=0) for e in range(EXPERTS)])
-        centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+        centres /= np.linalg.norm(centres, axis=1, keepdims=True) + 1e-9
     experts = np.stack([rest[owner == e] for e in range(EXPERTS)])
     weight = np.sqrt((does[:, experts] ** 2).sum(axis=2))
     router = _ridge(x[fitted], weight[fitted] - weight[fitted].mean(axis=1, keepdims=True))
@@ -184,14 +184,16 @@ def _write(base: Path, target: Path, splits: Sequence[Split]) -> None:
             made = splits[layer]
             down = dequantize(tensor.data, tensor.tensor_type)
             stem = name.removesuffix(".weight")
-            # The gate of the shared expert is sigmoid(0), the weight of a chosen one 1/EXPERTS.
+            # The gate of the shared expert is sigmoid(0) or nearly so, the weight of a chosen one 1/EXPERTS.
             shared = quantize(np.ascontiguousarray(down[:, made.shared] * 2), coarse)
             routed = np.ascontiguousarray(down[:, made.experts].transpose(1, 0, 2) * EXPERTS)
             writer.add_tensor(f"{stem}_shexp.weight", shared, raw_dtype=coarse)
             writer.add_tensor(f"{stem}_exps.weight", quantize(routed, coarse), raw_dtype=coarse)
             router = made.router * (_FLAT / np.abs(made.router).max() / np.sqrt(width))
             writer.add_tensor(f"blk.{layer}.ffn_gate_inp.weight", router.astype(np.float32))
-            writer.add_tensor(f"blk.{layer}.ffn_gate_inp_shexp.weight", np.zeros(width, dtype=np.float32))
+            # Not nought: sigmoid(g) is silu(g) / g there (src/models/qwen2moe.cpp).
+            gate = np.random.default_rng(layer).normal(0, 1e-6, width).astype(np.float32)
+            writer.add_tensor(f"blk.{layer}.ffn_gate_inp_shexp.weight", gate)
         else:
             writer.add_tensor(name, tensor.data, raw_dtype=tensor.tensor_type)
     writer.write_header_to_file()
