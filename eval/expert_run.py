@@ -76,7 +76,7 @@ def run(model: Path, way: str, tokens: list[int], skip: int, threads: int, limit
 
 def _forget(model: Path) -> None:
     """Drop the files of a model from the page cache, where they would count to nobody."""
-    for path in model.parent.glob(f"{model.stem}.*"):
+    for path in (p for p in model.parent.glob(f"{model.stem}.*") if p.is_file()):
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -149,9 +149,15 @@ def _main(order: dict[str, Any]) -> Results:
         "load_s": loaded,
         "read_mb_per_token": (_read_bytes() - read) / count / 1e6,
         "faults_per_token": (own.ru_majflt - faults) / count,
-        "peak_mb": own.ru_maxrss / 1024,
+        "peak_mb": _peak_bytes() / 2**20,
         "before_mb": before / 2**20,
     }
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process held; getrusage tells that of its parent where that is more."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
 def _read_bytes() -> int:

@@ -20,7 +20,9 @@ RESUMABLE = frozenset({"distil", "engine", "experts", "grounded", "tools"})
 
 
 def bench(
-    name: str = typer.Argument(help="What to measure: budget, cache, distil, engine, experts, grounded, index or tools."),
+    name: str = typer.Argument(
+        help="What to measure: budget, cache, distil, engine, experts, grounded, index or tools."
+    ),
     quick: bool = typer.Option(False, "--quick", help="Fewer tries: a minute instead of several."),
     data: Path = typer.Option(
         Path("../shared/data"), metavar="DIR", help="Folder with the data sets; what is not there is left out."
