@@ -17,6 +17,7 @@ from ragq.engine.calibrate import cores
 from ragq.engine.experts import Experts, plan
 from ragq.engine.facts import Facts
 from ragq.engine.fits import check_memory, fits_twice
+from ragq.engine.mapped import give_back
 from ragq.engine.model_text import ModelText
 from ragq.engine.options import Adapter, Options
 from ragq.engine.recorder import Recorder
@@ -116,6 +117,8 @@ class Binding(ModelText):
             raise ModelError(
                 f"{self.path}: llama.cpp cannot load this model{reason()}; check it with `ragq models verify`"
             )
+        if self._extra:
+            give_back(self.path)
         self._vocab = api.llama_model_get_vocab(self._model)
         self.n_vocab = int(api.llama_vocab_n_tokens(self._vocab))
         self.n_ctx = min(self.options.n_ctx, int(api.llama_model_n_ctx_train(self._model)))

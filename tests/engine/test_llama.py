@@ -1,4 +1,6 @@
+import re
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -202,3 +204,14 @@ def test_a_cancel_from_another_thread_stops_a_batch_in_the_middle(engine):
         engine.prefill(engine.tokenize(FRANCE))
     engine.resume()
     assert "Paris" in run(engine, engine.tokenize(FRANCE), max_tokens=12)[1].text
+
+
+def test_weights_that_were_copied_do_not_stay_in_memory_twice(models_dir):
+    path = model_path("smollm2-135m", models_dir)
+    with LlamaEngine(path, n_ctx=512, threads=1) as opened:
+        if not opened._extra:
+            pytest.skip("this CPU keeps the weights as they are in the file")
+        blocks = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
+        resident = sum(int(re.search(r"^Rss: +(\d+)", b, re.MULTILINE)[1]) for b in blocks if path.name in b)
+        opened.prefill([1, 2, 3])
+    assert resident * 1024 < 0.1 * path.stat().st_size
