@@ -51,7 +51,10 @@ def test_missing_environment_says_what_to_run(tmp_path: Path) -> None:
 def test_questions_come_by_turns_and_hold_their_facts(tmp_path: Path) -> None:
     made = peer_suite.plan(tmp_path, 4, 0)
     assert {c.source for c in made.cases} == {"clinic"}
-    assert len(made.cases) == 4
+    # Two patients, whose records every stack has to index; they may have fewer questions than were asked for.
+    assert {c.corpus for c in made.cases} == set(made.corpora)
+    assert len(made.corpora) == 2
+    assert 2 <= len(made.cases) <= 4
     for case in made.cases:
         names = {p.name for p in made.corpora[case.corpus]}
         assert made.facts[case.id]
