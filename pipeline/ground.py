@@ -12,6 +12,7 @@ from ragq.index.stem import stem
 from ragq.index.stopwords import FUNCTION_WORDS
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.limits import limits
 from ragq.pipeline.words import content, stems
 
 MAX_CITATIONS = 3
@@ -160,6 +161,8 @@ class Gate:
             return f"name {name!r} is not in the cited evidence"
         if reason := self._turned(sentence, spans, cited) or self._loosened(sentence, spans, cited):
             return reason
+        if moved := limits(sentence) - {x for n in cited for x in limits(self.evidence[n - 1].text)}:
+            return f"the cited evidence does not tell {min(moved).value} as the same limit"
         return self._too_few_words(sentence, spans, cited) if self._same_language else ""
 
     def _missing(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
