@@ -141,6 +141,9 @@ def _read(
             partial(reranker_of, rag, summary, reply.patient, reply.cached) if reply.refusal is None else rag.reranker
         )
         read = recall(rag, question, tables, shards, trace, coming, reranker)
+        if reply.patient is not None and known and _asks_for_a_result(question):
+            # What a page of the library says of the lab in general is no result.
+            read = [e for e in read if not e.shard.startswith("shared:")]
         # A small model chooses among few lines, and what the tables bring must leave room for what was found.
         known = known[: max(MAX_KNOWN, MAX_LINES - len(read))]
         reply.evidence = (known + [e for e in read if e.quote not in {k.quote for k in known}])[:MAX_LINES]
@@ -174,6 +177,11 @@ def _stable(rag: Ragq, tables: Tables, shards: Sequence[Shard], reply: Reply, tr
             summary += brief
             note |= {"tokens_out": estimate(brief), "left_out": unread}
     return summary
+
+
+def _asks_for_a_result(question: Question) -> bool:
+    """Whether nothing but labs is named in a question about the patient."""
+    return {m.kind for m in question.mentions} == {"lab"} and not question.is_general()
 
 
 def _tells(said: str, statement: Statement, lexicon: Lexicon) -> bool:

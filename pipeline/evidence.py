@@ -8,6 +8,9 @@ from ragq.index.inert import without_orders
 from ragq.index.store import Cited
 from ragq.tools.result import Result
 
+# Documents whose lines are rows of a record, each for itself.
+STRUCTURED = (".json", ".xml", ".hl7", ".csv")
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:

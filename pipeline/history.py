@@ -10,6 +10,7 @@ from ragq.compress.scorer import DEFAULT
 from ragq.index.inert import without_orders
 from ragq.index.lock import writing
 from ragq.index.store import Shard
+from ragq.pipeline.evidence import STRUCTURED
 from ragq.pipeline.expect import estimate
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 RATE = 0.4
 # Part of what a kept text is known by: change it whenever the same note gives another.
 VERSION = "1"
-_RECORDS = (".json", ".xml", ".hl7", ".csv")
 
 
 def maker(rag: Ragq) -> str:
@@ -40,7 +40,7 @@ def condense_notes(rag: Ragq, owner: str) -> int:
             own, lexicon = shards[0], rag.lexicon(shards)
             kept = own.condensed(maker(rag))
             for name in (str(row["name"]) for row in own.documents()):
-                if name not in kept and not name.endswith(_RECORDS):
+                if name not in kept and not name.endswith(STRUCTURED):
                     text = without_orders(own.document_text(name))
                     left = condense(text, rag.scorer(), lexicon, estimate, int(RATE * estimate(text)))
                     own.keep_condensed(name, maker(rag), left.text)
@@ -62,7 +62,7 @@ def history(rag: Ragq, shards: Sequence[Shard]) -> tuple[str, list[str]]:
         kept = shard.condensed(maker(rag))
         for row in sorted(shard.documents(), key=lambda r: (r["date"] or "", r["name"]), reverse=True):
             name = str(row["name"])
-            if name.endswith(_RECORDS):
+            if name.endswith(STRUCTURED):
                 continue
             line = f"{row['date'] or name}: {' '.join(kept.get(name, '').split())}"
             if name in kept and estimate(line) <= room:

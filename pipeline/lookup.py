@@ -7,7 +7,7 @@ from datetime import date
 
 from ragq.index.spans import protected
 from ragq.index.store import Cited
-from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.interaction import pair_statement
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables, medication_evidence, row
@@ -38,7 +38,10 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
         pairs = check(focus, [m.drug for m in record.active()], tables.interactions, tables.lexicon)
         found += [e for p in pairs[:4] for e in pair_statement(question, tables, p).evidence]
     for lab in question.named("lab"):
-        found += [row(c, tables, "labs") for c in _nearest_labs(question, tables, lab, found)]
+        rows = [row(c, tables, "labs") for c in _nearest_labs(question, tables, lab, found)]
+        # Without results in the structured record the notes tell them, the latest first.
+        told = [e for e in tables.notes.naming(lab) if not e.document.endswith(STRUCTURED)]
+        found += rows or sorted(told, key=lambda e: e.date or "", reverse=True)[:MAX_AROUND]
     if "allergy" in question.intents:
         found += [row(c, tables, "allergies") for c in record.allergies]
     return list(dict.fromkeys(found))

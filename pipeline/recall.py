@@ -20,7 +20,7 @@ from ragq.index.spans import protected
 from ragq.index.store import Shard
 from ragq.pipeline.budget import MODEL_DEPTH, RERANK_DEPTH, TOKENS, Found, Plan, choose, plans
 from ragq.pipeline.distil import distil, room
-from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.expect import estimate
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables
@@ -171,7 +171,7 @@ def _show(hits: Sequence[Hit]) -> list[dict[str, object]]:
 
 def _rows(evidence: Evidence) -> list[Evidence]:
     """Rows of a structured record one by one: neighbours in a table have nothing to do with each other."""
-    if not evidence.document.endswith((".json", ".xml", ".hl7", ".csv")):
+    if not evidence.document.endswith(STRUCTURED):
         return [evidence]
     texts, quotes = evidence.text.splitlines(), evidence.quote.splitlines()
     # A compressor may have left nothing of some rows: then nothing says which text is of which row.

@@ -7,6 +7,7 @@ import threading
 import pytest
 from ragq import Answer, Ragq
 from ragq.errors import MissingError, UsageError
+from ragq.index.add import add
 from ragq.pipeline.ask import tables_of
 from ragq.pipeline.events import CitationEvent, DoneEvent, StageEvent, TokenEvent
 from ragq.pipeline.lookup import tool_evidence
@@ -349,3 +350,17 @@ def test_strangers_and_questions_without_words_are_refused(rag, question):
     answer = rag.ask(question, "42")
     assert answer.refusal
     assert not any(s.name == "engine" for s in answer.trace)
+
+
+def test_a_lab_that_only_notes_tell_is_read_from_them(copied_home, light_embedder, offsets, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "2024-05-03.md").write_text("# Visit 2024-05-03\n\nINR 2.6 today. Takes warfarin 3 mg daily.\n")
+    (notes / "2023-02-10.md").write_text("# Visit 2023-02-10\n\nINR 3.9, dose lowered.\n")
+    add(copied_home / "index", "patient:77", notes, light_embedder, offsets)
+    with Ragq.open(copied_home, model="smollm2-135m", cache=False, max_tokens=40) as opened:
+        stages = opened.ask("INR?", "77").trace
+    lines = next(s.detail["evidence"] for s in stages if s.name == "engine")
+    assert "INR 2.6" in lines[0]
+    assert all("INR" in line or "Visit" in line for line in lines[:2])
+    assert not any("INR values" in line for line in lines)
