@@ -7,7 +7,6 @@ llama.cpp's own over the same bytes, so the output is that of the resident model
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import re
@@ -29,6 +28,7 @@ from ragq.engine.expert_layout import Layout, expert_layout
 from ragq.engine.expert_source import AlignedSource, ExpertSource, ScatteredSource
 from ragq.engine.facts import Facts
 from ragq.engine.fits import RESERVE, available_memory
+from ragq.engine.mapped import drop
 from ragq.engine.prediction import OFF, Controller, Predictor, Way
 from ragq.engine.tap import Tap, model_tensors, placed
 from ragq.errors import ModelError, UsageError
@@ -276,11 +276,7 @@ def resident_bytes() -> int:
 
 def _release(file: Path, mapped: list[tuple[int, int]]) -> None:
     """Give back the memory of mapped tensors (address, bytes) that nothing reads any more, page cache included."""
-    page = mmap.PAGESIZE
-    libc = ctypes.CDLL(None)
     for address, nbytes in mapped:
-        begin, end = -(-address // page) * page, (address + nbytes) // page * page
-        if end > begin:
-            libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
+        drop(address, nbytes)
     with file.open("rb") as opened:
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

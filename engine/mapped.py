@@ -17,10 +17,17 @@ def give_back(file: Path) -> None:
     if not (maps.exists() and hasattr(mmap, "MADV_DONTNEED")):
         return
     name = os.path.realpath(file)
-    libc = ctypes.CDLL(None)
     for line in maps.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         fields = line.split(maxsplit=5)
         # A page that was written to would be lost.
         if len(fields) == 6 and fields[5] == name and "w" not in fields[1]:
             start, end = (int(x, 16) for x in fields[0].split("-"))
-            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED)
+            drop(start, end - start)
+
+
+def drop(address: int, nbytes: int) -> None:
+    """Give back the whole pages that lie within a stretch of memory."""
+    page = mmap.PAGESIZE
+    begin, end = -(-address // page) * page, (address + nbytes) // page * page
+    if end > begin:
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)

@@ -17,7 +17,7 @@ from ragq.eval.bench_restore import restoring
 from ragq.eval.bench_speculation import speculating
 from ragq.eval.bench_startup import startup
 from ragq.eval.bench_waiting import waiting
-from ragq.eval.partial import Partial
+from ragq.eval.partial import Partial, by_parts
 from ragq.settings import Settings
 
 Results = dict[str, float]
@@ -45,16 +45,7 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
     results |= {f"first_run_{s.threads}_threads_decode_tok_s": s.decode for s in shown.speeds}
     with tempfile.TemporaryDirectory() as spare:
         partial = Partial(keep or Path(spare) / "engine", {"model": settings.model, "quick": quick, "n": n})
-        partial.open()
-        done = {row.pop("part"): row for row in partial.results}
-        for name, part in parts.items():
-            if name not in done:
-                _say(f"{name}…")
-                done[name] = part()
-                partial.append({"part": name, **done[name]})
-        partial.finish()
-    for name in parts:
-        results |= done[name]
+        results |= by_parts(partial, parts)
     return results
 
 

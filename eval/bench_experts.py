@@ -36,7 +36,7 @@ from ragq.eval.expert_run import can_limit
 from ragq.eval.expert_run import run as run_apart
 from ragq.eval.expert_trace import Trace, hit_rates, recalls
 from ragq.eval.learned_moe import make
-from ragq.eval.partial import Partial
+from ragq.eval.partial import Partial, by_parts
 from ragq.files import private_dir
 from ragq.settings import Settings
 
@@ -77,16 +77,7 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
     results: Results = {"router_recall": recall, "tokens": count, "threads": threads}
     with tempfile.TemporaryDirectory() as spare:
         partial = Partial(keep or Path(spare) / "experts", {"model": BASE, "quick": quick, "n": n})
-        partial.open()
-        done = {row.pop("part"): row for row in partial.results}
-        for name, part in parts.items():
-            if name not in done:
-                _say(f"{name}…")
-                done[name] = part()
-                partial.append({"part": name, **done[name]})
-        partial.finish()
-    for name in parts:
-        results |= done[name]
+        results |= by_parts(partial, parts)
     return _summed(results)
 
 

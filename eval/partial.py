@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,19 @@ class Partial:
     def finish(self) -> None:
         """Remove the file: the report is written."""
         self.path.unlink(missing_ok=True)
+
+
+def by_parts(partial: Partial, parts: Mapping[str, Callable[[], dict[str, float]]]) -> dict[str, float]:
+    """The results of all parts in their order, each announced on stderr; those that a killed run has kept are not run."""
+    partial.open()
+    done = {row.pop("part"): row for row in partial.results}
+    for name, part in parts.items():
+        if name not in done:
+            sys.stderr.write(f"{name}…\n")
+            done[name] = part()
+            partial.append({"part": name, **done[name]})
+    partial.finish()
+    return {key: value for name in parts for key, value in done[name].items()}
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -39,9 +39,7 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
         found += [e for p in pairs[:4] for e in pair_statement(question, tables, p).evidence]
     for lab in question.named("lab"):
         rows = [row(c, tables, "labs") for c in _nearest_labs(question, tables, lab, found)]
-        # Without results in the structured record the notes tell them, the latest first.
-        told = [e for e in tables.notes.naming(lab) if not e.document.endswith(STRUCTURED)]
-        found += rows or sorted(told, key=lambda e: e.date or "", reverse=True)[:MAX_AROUND]
+        found += rows or _told_by_notes(tables, lab)
     if "allergy" in question.intents:
         found += [row(c, tables, "allergies") for c in record.allergies]
     return list(dict.fromkeys(found))
@@ -61,6 +59,12 @@ def _around(notes: Sequence[Evidence], dates: Sequence[str | None]) -> list[Evid
         e for e in notes if (day := day_number(e.date)) is not None and any(abs(day - d) <= AROUND_DAYS for d in days)
     ]
     return near[:MAX_AROUND]
+
+
+def _told_by_notes(tables: Tables, lab: str) -> list[Evidence]:
+    """Lines of the notes that name a lab, the latest first: for one without results in the structured record."""
+    told = [e for e in tables.notes.naming(lab) if not e.document.endswith(STRUCTURED)]
+    return sorted(told, key=lambda e: e.date or "", reverse=True)[:MAX_AROUND]
 
 
 def _nearest_labs(question: Question, tables: Tables, lab: str, medications: Sequence[Evidence]) -> list[Cited]:
