@@ -23,7 +23,7 @@ from ragq.pipeline.pick import MAX_LINES
 from ragq.pipeline.question import Question, read_question
 from ragq.pipeline.reading import inactive, one_language, read_evidence
 from ragq.pipeline.recall import recall
-from ragq.pipeline.refuse import nothing_supports, refusal_text, unmentioned
+from ragq.pipeline.refuse import absent_reason, nothing_supports, refusal_text, unmentioned
 from ragq.pipeline.relevance import reranker_of
 from ragq.pipeline.repeat import alike, from_cache, keep
 from ragq.pipeline.reply import Reply, citation_of, emit
@@ -131,7 +131,7 @@ def _read(
         known = tool_evidence(question, tables)
         reply.absent = unmentioned(question, tables)
         if reply.absent:
-            reply.refusal = f"{reply.absent} is not in the patient's documents"
+            reply.refusal = absent_reason(question, reply.absent)
         else:
             rag.preload()
         if rag.settings.tool_calls and reply.patient is not None and reply.refusal is None:

@@ -276,13 +276,19 @@ class Ragq:
         return self._engine is not None
 
     def ledger(self) -> Ledger:
-        """What the stages take here with this generator, as far as is known; waits for nothing."""
-        from ragq.pipeline.costs import open_ledger
+        """What the stages take here with this generator, as far as is known; waits for nothing. Of a generator that is
+        not here nothing is known, and what needs none, as most refusals, is told all the same.
+        """
+        from ragq.pipeline.costs import Costs, Ledger, open_ledger
 
+        settings = self.settings
         with self._lock:
             if self._ledger is None:
-                settings = self.settings
-                self._ledger = open_ledger(model_file(settings), settings.cache_dir / "engine", settings.expert_ram)
+                try:
+                    model = model_file(settings)
+                except MissingError:
+                    return Ledger(Costs(), None)
+                self._ledger = open_ledger(model, settings.cache_dir / "engine", settings.expert_ram)
             return self._ledger
 
     def query_embedder(self) -> Embedder:

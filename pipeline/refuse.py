@@ -10,7 +10,7 @@ from ragq.index.tokenizer import tokenize
 from ragq.pipeline.course import has_value
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Tables
+from ragq.pipeline.tables import Tables, as_asked
 from ragq.pipeline.words import content, stems
 
 # Share of the question's content words that the evidence must hold together.
@@ -20,6 +20,8 @@ _ABSENT = {
     "en": "The record does not say: it does not mention {names}.",
     "es": "La historia no lo dice: no menciona {names}.",
 }
+_REASON = {"en": "{names} is not in the patient's documents", "es": "{names} no está en los documentos del paciente"}
+_RESULT = {"en": "a result for {name}", "es": "un resultado de {name}"}
 
 
 def refusal_text(question: Question, absent: str | None) -> str:
@@ -27,8 +29,14 @@ def refusal_text(question: Question, absent: str | None) -> str:
     return _ABSENT[question.language].format(names=absent) if absent else _REFUSAL[question.language]
 
 
+def absent_reason(question: Question, absent: str) -> str:
+    """Why a question is refused whose names the record lacks."""
+    return _REASON[question.language].format(names=absent)
+
+
 def unmentioned(question: Question, tables: Tables) -> str | None:
-    """A drug, lab or condition of the question that no document of the patient names, if there is one.
+    """A drug, lab or condition of the question that no document of the patient names, in the question's words, if there
+    is one; or the result asked for, where documents name the lab and give none.
 
     What is asked in general (a maximum, a target, what to monitor) may be answered by the shared documents.
     """
@@ -38,10 +46,14 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
     if question.residual and drugs and not question.is_personal():
         return None
     wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
-    missing = [name for name in wanted if not tables.notes.naming(name)]
+    missing = [as_asked(question, [name]) for name in wanted if not tables.notes.naming(name)]
     missing += [w for w in (*question.acronyms(), *question.strangers()) if not tables.notes.has_word(w)]
     if not missing:
-        missing = [n for n in _results_asked_for(question) if not _has_result(n, tables)]
+        missing = [
+            _RESULT[question.language].format(name=as_asked(question, [n]))
+            for n in _results_asked_for(question)
+            if not _has_result(n, tables)
+        ]
     return ", ".join(missing) or None
 
 

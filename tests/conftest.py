@@ -45,16 +45,20 @@ Ragq = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="session")
-def models_dir() -> Path:
-    """A models folder with the three small models; they are brought into the repository's .ragq if need be."""
-    places = [Path(_GIVEN_HOME) / "models"] if _GIVEN_HOME else []
+def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A models folder with the three small models and no other; they are brought into the repository's .ragq if need be."""
     own = Path(__file__).parent.parent / ".ragq" / "models"
-    for place in (*places, own):
-        if all(installed(find(name), place) for name in TEST_MODELS):
-            return place.absolute()
+    places = [Path(_GIVEN_HOME) / "models"] if _GIVEN_HOME else []
+    place = next((p for p in (*places, own) if all(installed(find(n), p) for n in TEST_MODELS)), None)
+    if place is None:
+        place = own
+        for name in TEST_MODELS:
+            pull(name, own)
+    only = tmp_path_factory.mktemp("models")
     for name in TEST_MODELS:
-        pull(name, own)
-    return own.absolute()
+        path = model_path(name, place).absolute()
+        (only / path.relative_to(place.absolute())).symlink_to(path)
+    return only
 
 
 @pytest.fixture(scope="session")

@@ -73,6 +73,25 @@ def test_what_holds_for_anybody_is_read_from_the_drugs_own_page(rag, question, s
     assert holds in first.quote
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "reason"),
+    [
+        ("What is her potassium?", "it does not mention potassium.", "potassium is not in the patient's documents"),
+        # A note plans to measure it.
+        ("What is her ferritin?", "it does not mention a result for ferritin.", "a result for ferritin is not in"),
+        ("¿Cuál es su potasio?", "no menciona potasio.", "potasio no está en los documentos del paciente"),
+    ],
+)
+def test_what_the_record_lacks_is_refused_in_the_questions_words_without_a_model(clinic_home, question, text, reason):
+    with Ragq.open(clinic_home, model="qwen2.5-coder-1.5b", cache=False) as without_model:
+        answer = without_model.ask(question, "42")
+        with pytest.raises(MissingError):
+            without_model.engine()
+    assert answer.text.endswith(text)
+    assert answer.refusal.startswith(reason)
+    assert not answer.citations
+
+
 def test_a_stopped_drug_is_not_listed_as_active(rag):
     text = rag.ask("medications", "42").text
     assert "Apixaban 5 mg" in text
