@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from ragq.errors import UsageError
 from ragq.places import config_file as config_file
 from ragq.places import default_home as default_home
 from ragq.places import quiet_hub as quiet_hub
 
 PREFIX = "RAGQ_"
+_SIZE = re.compile(r"auto|\d+(\.\d+)?\s*[KMG]?B?|(\d{1,2}(\.\d+)?|100(\.0+)?)\s*%", re.IGNORECASE)
 
 
 class Settings(BaseModel):
@@ -88,6 +90,13 @@ class Settings(BaseModel):
     cache_mb: int = Field(2048, ge=0, description="disk budget of the prefix cache, in MB")
     key_file: Path | None = Field(None, description="key that encrypts the caches; default: cache.key beside ragq.toml")
     hf_token: SecretStr | None = Field(None, description="token for gated models on the Hugging Face hub")
+
+    @field_validator("expert_ram")
+    @classmethod
+    def _is_size(cls, value: str | None) -> str | None:
+        if value is not None and not _SIZE.fullmatch(value.strip()):
+            raise ValueError("expected a size as 2GB, a share up to 100%, or auto")
+        return value
 
     @property
     def models_dir(self) -> Path:

@@ -5,9 +5,10 @@ where that is: `python docs/make_budget.py`; a test holds the first equal.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
+
+from blocks import fill, where
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "budget.json"
@@ -33,7 +34,7 @@ def budget(report: dict[str, Any]) -> str:
         took = r[f"budget_prefill_ms_{n}"] / 1e3
         error = _percent(r[f"budget_prefill_error_{n}"])
         lines.append(f"| plain prompt of {n:,} tokens, predicted from the questions' rate ({took:.1f} s) | {error} |")
-    return "\n".join([*lines, "", f"{report['versions']['model']}, {_where(report)}"])
+    return "\n".join([*lines, "", f"{report['versions']['model']}, {where(report)}"])
 
 
 def ranker(card: dict[str, Any]) -> str:
@@ -59,16 +60,6 @@ def _percent(value: float) -> str:
     return f"{value * 100:.1f} %"
 
 
-def _where(report: dict[str, Any]) -> str:
-    v, m = report["versions"], report["machine"]
-    return f"llama-cpp-python {v['llama-cpp-python']}, {m['cores']} cores of {m['cpu']}, no GPU."
-
-
-def with_figures(page: str, block: str) -> str:
-    """The page with the block between its markers replaced."""
-    return re.sub(r"(<!-- figures -->\n).*?(<!-- /figures -->)", lambda m: f"{m[1]}{block}\n{m[2]}", page, flags=re.S)
-
-
 def main() -> None:
     """Rewrite both pages in place."""
     card = json.loads((ROOT / "index" / "ranker.json").read_text(encoding="utf-8"))["card"]
@@ -77,7 +68,7 @@ def main() -> None:
         blocks["budget"] = budget(json.loads(RESULT.read_text(encoding="utf-8")))
     for name, block in blocks.items():
         page = ROOT / "docs" / f"{name}.md"
-        page.write_text(with_figures(page.read_text(encoding="utf-8"), block), encoding="utf-8")
+        page.write_text(fill(page.read_text(encoding="utf-8"), {"figures": block}), encoding="utf-8")
 
 
 if __name__ == "__main__":

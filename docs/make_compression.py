@@ -6,10 +6,11 @@ Nobody types a number by hand; a test fails when the page and the result file di
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from blocks import fill
 
 DOCS = Path(__file__).parent
 RESULT = DOCS.parent / "eval" / "results" / "distil.json"
@@ -160,15 +161,7 @@ def _sizes(r: Results) -> list[int]:
 def page(text: str, report: Mapping[str, Any]) -> str:
     """The page with the blocks between its markers replaced."""
     r = report["results"]
-    blocks = {
-        "quality": quality_table(r),
-        "times": time_table(r),
-        "figures": figures(report),
-    }
-    for name, block in blocks.items():
-        pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
-        text = re.sub(pattern, lambda m, block=block: f"{m[1]}{block}\n{m[2]}", text, flags=re.S)  # type: ignore[misc]
-    return text
+    return fill(text, {"quality": quality_table(r), "times": time_table(r), "figures": figures(report)})
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from blocks import fill
+
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "engine.json"
 PAGE = ROOT / "docs" / "engine.md"
@@ -62,10 +64,7 @@ def _where(report: dict[str, Any]) -> str:
 
 def page(text: str, report: dict[str, Any]) -> str:
     """The page with its figures put in."""
-    for name, made in (("figures", figures(report)), ("waiting", waiting(report))):
-        marks = f"<!-- {name} -->", f"<!-- /{name} -->"
-        text = re.sub(f"(?s){marks[0]}.*{marks[1]}", lambda _, m=marks, b=made: f"{m[0]}\n{b}\n{m[1]}", text)
-    return text
+    return fill(text, {"figures": figures(report), "waiting": waiting(report)})
 
 
 if __name__ == "__main__":

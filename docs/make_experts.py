@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from blocks import fill
+
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "experts.json"
 PAGE = ROOT / "docs" / "experts.md"
@@ -138,10 +140,7 @@ def plot(report: dict[str, Any]) -> str:
 
 def page(text: str, report: dict[str, Any]) -> str:
     """The page with its figures put in."""
-    for name, made in (("budgets", budgets(report)), ("figures", figures(report)), ("ways", ways(report))):
-        marks = f"<!-- {name} -->", f"<!-- /{name} -->"
-        text = re.sub(f"(?s){marks[0]}.*{marks[1]}", lambda _, m=marks, b=made: f"{m[0]}\n{b}\n{m[1]}", text)
-    return text
+    return fill(text, {"budgets": budgets(report), "figures": figures(report), "ways": ways(report)})
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ Nobody types a number by hand; a test fails when README and eval/results/ differ
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
+
+from blocks import fill
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "qa.json"
@@ -120,21 +121,16 @@ def _times(rows: list[dict[str, Any]]) -> str:
     return f"{times[len(times) // 2] / 1e3:.2f} / {times[int(len(times) * 0.95)] / 1e3:.2f} s" if times else "-"
 
 
-def with_figures(readme: str, block: str) -> str:
-    """README with the block between its markers replaced."""
-    return re.sub(r"(<!-- figures -->\n).*?(<!-- /figures -->)", lambda m: f"{m[1]}{block}\n{m[2]}", readme, flags=re.S)
-
-
 def main() -> None:
     """Rewrite README.md and docs/cache.md in place."""
     readme = ROOT / "README.md"
     block = figures(json.loads(RESULT.read_text(encoding="utf-8")))
-    readme.write_text(with_figures(readme.read_text(encoding="utf-8"), block), encoding="utf-8")
+    readme.write_text(fill(readme.read_text(encoding="utf-8"), {"figures": block}), encoding="utf-8")
 
     if CACHE_RESULT.is_file():
         page = ROOT / "docs" / "cache.md"
         block = cache_figures(json.loads(CACHE_RESULT.read_text(encoding="utf-8")))
-        page.write_text(with_figures(page.read_text(encoding="utf-8"), block), encoding="utf-8")
+        page.write_text(fill(page.read_text(encoding="utf-8"), {"figures": block}), encoding="utf-8")
 
 
 if __name__ == "__main__":

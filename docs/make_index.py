@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from blocks import fill
 
 DOCS = Path(__file__).parent
 RESULT = DOCS.parent / "eval" / "results" / "index.json"
@@ -152,10 +153,7 @@ def page(text: str, report: dict[str, Any], default: str, fusions: Iterable[str]
         "speed": speed_table(report),
         "figures": other_figures(report),
     }
-    for name, block in blocks.items():
-        pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
-        text = re.sub(pattern, lambda m, block=block: f"{m[1]}{block}\n{m[2]}", text, flags=re.S)  # type: ignore[misc]
-    return text
+    return fill(text, blocks)
 
 
 def main() -> None:

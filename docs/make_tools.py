@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
+
+from blocks import fill, where
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "tools.json"
@@ -28,7 +29,7 @@ def grammars(report: dict[str, Any]) -> str:
     made = (
         f"Schemas of pydantic models ({r['pydantic_schemas']:.0f}): {_share(r['pydantic_schema_enforced'])} by the mask alone, "
         f"{_share(r['pydantic_schema_checked'])} with the check, {r['pydantic_schema_wrong']:.0f} wrong. Over the 151,936 tokens of the "
-        f"default model llguidance makes {r['masks_per_s_large']:,.0f} masks a second. {_where(report)}"
+        f"default model llguidance makes {r['masks_per_s_large']:,.0f} masks a second. {where(report)}"
     )
     return "\n".join([*lines, "", made])
 
@@ -48,25 +49,16 @@ def calls(report: dict[str, Any]) -> str:
     lines.append(
         f"| output that parses | {_share(r['parseable_free'])} | {_share(r['parseable'])} | {_share(r['parseable'])} | {n:.0f} |"
     )
-    return "\n".join([*lines, "", f"{report['versions']['model']}. {_where(report)}"])
+    return "\n".join([*lines, "", f"{report['versions']['model']}. {where(report)}"])
 
 
 def _share(value: float) -> str:
     return f"{value:.2f}"
 
 
-def _where(report: dict[str, Any]) -> str:
-    v, m = report["versions"], report["machine"]
-    return f"llama-cpp-python {v['llama-cpp-python']}, {m['cores']} cores of {m['cpu']}, no GPU."
-
-
 def with_figures(page: str, report: dict[str, Any]) -> str:
     """The page with the blocks between its markers replaced."""
-    for name, block in (("grammars", grammars(report)), ("bfcl", calls(report))):
-        page = re.sub(
-            rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda m, b=block: f"{m[1]}{b}\n{m[2]}", page, flags=re.S
-        )
-    return page
+    return fill(page, {"grammars": grammars(report), "bfcl": calls(report)})
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from ragq.index.embed import Embedder, Offsets
 from ragq.index.load import digest, load, supported
 from ragq.index.lock import writing
 from ragq.index.segment import write
-from ragq.index.store import Shard, create_shard
+from ragq.index.store import Shard, create_shard, shard_folder
 
 MAX_CHUNK_TOKENS = 256
 # Chunks gathered before they are embedded together; a kill loses at most these.
@@ -67,12 +67,14 @@ def add(
     """Bring the shard `owner` in line with the file or folder at `path`.
 
     A file that cannot be read is reported and the rest is indexed; what an earlier run indexed of a broken file
-    stays. The embedder is not used when nothing changed. Raises UsageError when `path` does not exist or the shard
-    was made with another embedder or another revision of it.
+    stays. The embedder is not used when nothing changed. Raises UsageError when `path` does not exist, when a shard
+    that is not there yet would hold no file of it, or when the shard was made with another embedder or another revision.
     """
     root = path.expanduser().absolute()
     if not root.exists():
         raise UsageError(f"{path}: no such file or folder")
+    if not shard_folder(index_dir, owner).exists() and next(_files(root, AddReport(owner)), None) is None:
+        raise UsageError(f"{path}: expected files to index, found none")
     report = AddReport(owner)
     with told(owner), writing(index_dir, owner):
         shard = create_shard(index_dir, owner, embedder.name, lambda: embedder.dimension, card)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ragq.index.boundary import LEVELS, Quantities, splits_character
-from ragq.index.chunk import Chunk
+from ragq.index.chunk import Chunk, day_of
 from ragq.index.document import Document, Section
 
 MAX_TOKENS = 256
@@ -59,7 +59,7 @@ def chunk(
                 n_tokens=0,
                 heading=heading,
                 page=section.page,
-                date=document.date,
+                date=day_of(heading, document.date),
             )
             n_tokens = len(offsets(made.indexed_text))
             if n_tokens + SPECIAL_TOKENS <= max_tokens or end - start == 1:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from ragq.errors import MissingError, ModelError
+from ragq.index.onnx import OnnxModel
 
 Vectors = NDArray[np.float32]
 Offsets = Callable[[str], list[tuple[int, int]]]
@@ -54,21 +55,8 @@ class OnnxEmbedder:
     """A BERT-like encoder with mean pooling as `model.onnx` beside its `tokenizer.json` (no torch)."""
 
     def __init__(self, folder: Path, name: str, max_tokens: int = 256) -> None:
-        import onnxruntime
-        from tokenizers import Tokenizer
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        try:
-            self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, ["CPUExecutionProvider"])
-            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except Exception as error:  # noqa: BLE001 both libraries raise their own bare exceptions
-            raise ModelError(f"{folder}: not an ONNX embedder: {error}; check it with `ragq models verify`") from None
-        self._tokenizer.enable_truncation(max_tokens)
-        self._tokenizer.enable_padding()
-        self._inputs = {i.name for i in self._session.get_inputs()}
-        self.name = name
-        self.dimension = int(self._session.get_outputs()[0].shape[-1])
+        self._model = OnnxModel(folder, "an ONNX embedder", max_tokens)
+        self.name, self.dimension = name, self._model.dimension
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         out = np.zeros((len(texts), self.dimension), dtype=np.float32)
@@ -76,11 +64,7 @@ class OnnxEmbedder:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for at in range(0, len(order), 16):
             rows = order[at : at + 16]
-            encoded = self._tokenizer.encode_batch([texts[i] for i in rows])
-            ids = np.array([e.ids for e in encoded], dtype=np.int64)
-            mask = np.array([e.attention_mask for e in encoded], dtype=np.int64)
-            feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-            hidden = self._session.run(None, {k: v for k, v in feed.items() if k in self._inputs})[0]
+            hidden, mask = self._model.run([texts[i] for i in rows])
             if hidden.ndim == 3:
                 weight = mask[:, :, None].astype(np.float32)
                 hidden = (hidden * weight).sum(1) / np.maximum(weight.sum(1), 1e-9)

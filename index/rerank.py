@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ragq.errors import ModelError
 from ragq.index.fusion import z_scores
 from ragq.index.hit import Hit
+from ragq.index.onnx import OnnxModel
 
 BATCH = 8
 # The top has settled when so many batches in a row have changed none of the first TOP.
@@ -62,29 +63,11 @@ class OnnxCrossEncoder:
     """A cross-encoder as `model.onnx` beside its `tokenizer.json`, with one output per pair (no torch)."""
 
     def __init__(self, folder: Path, name: str, max_tokens: int = 512) -> None:
-        import onnxruntime
-        from tokenizers import Tokenizer
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        try:
-            self._session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, ["CPUExecutionProvider"])
-            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except Exception as error:  # noqa: BLE001 both libraries raise their own bare exceptions
-            raise ModelError(f"{folder}: not an ONNX cross-encoder: {error}") from None
-        self._tokenizer.enable_truncation(max_tokens, strategy="only_second")
-        self._tokenizer.enable_padding()
-        self._inputs = {i.name for i in self._session.get_inputs()}
+        self._model = OnnxModel(folder, "an ONNX cross-encoder", max_tokens, pairs=True)
         self.name = name
 
     def score(self, question: str, hits: Sequence[Hit]) -> list[float]:
-        encoded = self._tokenizer.encode_batch([(question, h.chunk.indexed_text) for h in hits])
-        feed = {
-            "input_ids": np.array([e.ids for e in encoded], dtype=np.int64),
-            "attention_mask": np.array([e.attention_mask for e in encoded], dtype=np.int64),
-            "token_type_ids": np.array([e.type_ids for e in encoded], dtype=np.int64),
-        }
-        rows = self._session.run(None, {k: v for k, v in feed.items() if k in self._inputs})[0]
+        rows, _ = self._model.run([(question, h.chunk.indexed_text) for h in hits])
         return [float(row) for row in np.asarray(rows).reshape(len(hits), -1)[:, 0]]
 
 

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragq.index.chunk import Chunk
+from ragq.index.chunk import Chunk, day_of
 from ragq.index.folder import address
 from ragq.index.schema import TOMBSTONES
 
@@ -126,9 +126,8 @@ class Rows:
 
     def _chunk(self, row: Sequence[Any]) -> Chunk:
         rowid, document, ordinal, text, start, end, n_tokens, heading, page, date = row
-        return Chunk(
-            document, ordinal, text, start, end, n_tokens, tuple(json.loads(heading)), page, date, self.owner, rowid
-        )
+        path = tuple(json.loads(heading))
+        return Chunk(document, ordinal, text, start, end, n_tokens, path, page, day_of(path, date), self.owner, rowid)
 
     def vectors(self, low: int = 0, high: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Rowids in (low, high], shape (n,), and their unit vectors, shape (n, dimension), in rowid order."""

@@ -41,7 +41,7 @@ class Shard(Rows):
 
     def __init__(self, folder: Path, owner: str) -> None:
         super().__init__(folder, owner)
-        self._filter = Filter()
+        self.wanted = Filter()
         self.outdated: frozenset[str] = frozenset()
 
     @property
@@ -63,7 +63,7 @@ class Shard(Rows):
         self.kept = frozenset(
             c.rowid for c in self.chunks() if wanted.keeps(c, within.get(c.id, ()), c.document in recorded)
         )
-        self._filter = wanted
+        self.wanted = wanted
         self.outdated = frozenset(f.quote for f in facts if not wanted.recent(f.row))
 
     def put(
@@ -174,7 +174,7 @@ class Shard(Rows):
         """Every structured fact that the filter keeps, with its line."""
         columns = "kind, t.name, status, t.start, t.end, since, until, value, unit, dose, reason, resource"
         found = self._cited("facts", columns, Fact)
-        return [f for f in found if self._filter.keeps_fact(f.row, f.document, f.heading)]
+        return [f for f in found if self.wanted.keeps_fact(f.row, f.document, f.heading)]
 
     def interactions(self) -> list[Cited]:
         """Every interaction listed in this shard's monographs with its line."""

@@ -80,8 +80,19 @@ def fresh(
             yield from from_cache(rag, found, text, trace)
             return
         yield from _read(rag, question, tables, table, shards, reply, trace)
+    if reply.refusal and (within := _within(shards)):
+        reply.refusal += f" ({within})"
     finished = _finish(reply, question, rag, trace)
     yield DoneEvent(keep(rag, key, finished, shards, lexicon) if cached else finished)
+
+
+def _within(shards: Sequence[Shard]) -> str:
+    """What a question is limited to, "" for none: its refusal is about no more than that."""
+    wanted = shards[0].wanted
+    if not wanted:
+        return ""
+    nothing = not shards[0].is_shared and not shards[0].kept
+    return f"only {wanted} was read" + (", and that is nothing" if nothing else "")
 
 
 def tables_of(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:
@@ -121,6 +132,7 @@ def _read(
     trace: Trace,
 ) -> Iterator[Event]:
     """Questions that need reading: recall, distil, generate, gate."""
+    rag.check_names()
     summary = _stable(rag, tables, shards, reply, trace)
     if table and table.for_model:
         reply.evidence = list(table.evidence)

@@ -341,6 +341,16 @@ class Ragq:
                 self._reranker = open_reranker(model_path(name, self.settings.models_dir), name)
             return self._reranker
 
+    def check_names(self) -> None:
+        """Raises MissingError or UsageError for a reranker or judge that is not here, before anything is loaded."""
+        from ragq.engine.models import model_path
+
+        if self.settings.reranker not in (None, "none", "ranker", "model"):
+            model_path(str(self.settings.reranker), self.settings.models_dir)
+        judge = self.settings.judge
+        if judge not in ("rules", "model") and not Path(judge).expanduser().is_dir():
+            raise UsageError(f"judge: expected rules, model, or a folder with a cross-encoder, found {judge!r}")
+
     def kept_scores(self) -> KeptScores:
         """What rerankers have said of pairs."""
         from ragq.index.rerank import KeptScores

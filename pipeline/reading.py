@@ -47,7 +47,7 @@ def read_evidence(
         engine = rag.engine()
         note["model"] = settings.model
         if engine.expert_note:
-            note["experts"] = engine.expert_note
+            note["problem"] = f"expert_ram does nothing here: {engine.expert_note}"
     yield StageEvent(trace.stages[-1])
     with engine.lock, trace.stage("engine") as note:
         if settings.tokens is not None:

@@ -223,6 +223,9 @@ def _tell_aside(answer: Answer, explain: bool) -> None:
     from ragq.cli.explain import explain_lines
     from ragq.cli.sources import timing_line
 
+    for stage in answer.trace:
+        if stage.name in ("budget", "engine.load") and (problem := stage.detail.get("problem")):
+            typer.echo(printable(f"note: {problem}"), err=True)
     if explain:
         typer.echo("", err=True)
         for line in explain_lines(answer):

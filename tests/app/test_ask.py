@@ -63,13 +63,14 @@ def test_explain_tells_the_stages_on_stderr(copied_home, ragq):
 def test_a_small_model_is_asked_and_explained(copied_home, ragq):
     """The smallest model answers badly; what counts is that it runs and that nothing unsupported gets out."""
     done = ragq(copied_home, "ask", "¿interacción con anticoagulante?", "--patient", "42", "--explain", "--json",
-                "--model", "smollm2-135m", "--max-tokens", "24")  # fmt: skip
+                "--model", "smollm2-135m", "--max-tokens", "24", "--expert-ram", "25%")  # fmt: skip
     answer = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert "apixaban" in answer["text"].lower()
     assert "amiodarone" in answer["text"].lower()
     assert answer["timings"]["prompt_tokens"] > 100
     assert "the model wrote: " in done.stderr
+    assert "note: expert_ram does nothing here" in done.stderr
     assert "prompt tokens" in done.stderr.splitlines()[-1]
 
 
@@ -104,6 +105,9 @@ def test_a_model_that_is_not_here_is_exit_4_with_the_command_to_run(empty_home, 
 def test_usage_is_exit_2(clinic_home, ragq):
     for arguments in (("ask",), ("ask", "x", "--nonsense"), ("nonsense",), ("ask", "  ", "--patient", "42"),
                       ("ask", "INR?", "--top-k", "0"), ("ask", "INR?", "--top-k", "many"),
+                      ("ask", "INR?", "--expert-ram", "150%"), ("ask", "INR?", "--expert-ram", "much"),
+                      ("ask", "why did she fall?", "--patient", "42", "--judge", "foo"),
+                      ("ask", "why did she fall?", "--patient", "42", "--reranker", "foo"),
                       ("index", "add", "/nowhere", "--shared"),
                       ("index", "add", "."), ("index", "add", ".", "--shared", "--patient", "1")):  # fmt: skip
         done = ragq(clinic_home, *arguments)

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import make_cli
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 HEAVY = ("torch", "transformers", "faiss", "llama_cpp", "sentence_transformers", "onnxruntime", "numpy", "pydantic")
 
 
-def page():
-    spec = importlib.util.spec_from_file_location("make_cli", ROOT / "docs" / "make_cli.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-COMMANDS = [(path, command) for path, command, _ in page().commands()]
+COMMANDS = [(path, command) for path, command, _ in make_cli.commands()]
 
 
 def test_help_imports_nothing_heavy():
@@ -64,7 +57,7 @@ def test_the_walk_finds_the_commands():
 
 
 def test_docs_say_what_help_says():
-    made = page().render()
+    made = make_cli.render()
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == made, "run `python docs/make_cli.py`"
 
 

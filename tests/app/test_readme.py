@@ -1,29 +1,25 @@
 """README's figures are those of the checked-in result file."""
 
-import importlib.util
 import json
 from pathlib import Path
+
+import make_figures
+from blocks import fill
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_figures_are_those_of_the_result_file():
-    spec = importlib.util.spec_from_file_location("make_figures", ROOT / "docs" / "make_figures.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     report = json.loads((ROOT / "eval" / "results" / "qa.json").read_text(encoding="utf-8"))
-    assert made.with_figures(readme, made.figures(report)) == readme, "run `python docs/make_figures.py`"
+    assert fill(readme, {"figures": make_figures.figures(report)}) == readme, "run `python docs/make_figures.py`"
     assert report["n"] >= 150
 
 
 def test_the_cache_page_has_the_figures_of_its_result_file():
-    spec = importlib.util.spec_from_file_location("make_figures", ROOT / "docs" / "make_figures.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
     page = (ROOT / "docs" / "cache.md").read_text(encoding="utf-8")
     report = json.loads((ROOT / "eval" / "results" / "cache.json").read_text(encoding="utf-8"))
-    assert made.with_figures(page, made.cache_figures(report)) == page, "run `python docs/make_figures.py`"
+    assert fill(page, {"figures": make_figures.cache_figures(report)}) == page, "run `python docs/make_figures.py`"
 
 
 def test_every_linked_page_exists():

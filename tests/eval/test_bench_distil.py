@@ -1,8 +1,8 @@
-import importlib.util
 import json
 import re
 from pathlib import Path
 
+import make_compression
 import pytest
 from ragq.eval import bench_distil, distil_spans, distil_ttft
 from ragq.eval.distil_sets import Case
@@ -86,9 +86,6 @@ def test_times_are_medians_by_size():
 
 
 def test_the_page_shows_the_figures_of_the_result_file():
-    spec = importlib.util.spec_from_file_location("make_compression", ROOT / "docs" / "make_compression.py")
-    make_compression = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_compression)
     page = (ROOT / "docs" / "compression.md").read_text()
     report = json.loads(RESULT.read_text())
     assert make_compression.page(page, report) == page

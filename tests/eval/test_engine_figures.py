@@ -1,17 +1,15 @@
 """docs/engine.md says what eval/results/engine.json holds."""
 
-import importlib.util
 import json
 from pathlib import Path
+
+import make_engine
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def test_the_page_has_the_figures_of_the_result_file():
-    spec = importlib.util.spec_from_file_location("make_engine", ROOT / "docs" / "make_engine.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    report = json.loads(module.RESULT.read_text())
-    text = module.PAGE.read_text()
-    assert module.page(text, report) == text
+    report = json.loads(make_engine.RESULT.read_text())
+    text = make_engine.PAGE.read_text()
+    assert make_engine.page(text, report) == text
     assert "/work" not in json.dumps(report)

@@ -10,7 +10,7 @@ from ragq.index.add import AddReport, add
 from ragq.index.embed import LazyEmbedder, open_embedder
 from ragq.index.part import names
 from ragq.index.segment import open_segment
-from ragq.index.store import open_shard
+from ragq.index.store import open_shard, shard_folder
 
 OWNER = "patient:7"
 
@@ -193,6 +193,14 @@ def test_no_such_path(run, tmp_path, index):
         run(tmp_path / "nowhere")
     with pytest.raises(MissingError):
         open_shard(index, OWNER)
+
+
+def test_a_folder_without_files_makes_no_shard(run, tmp_path, index):
+    empty = tmp_path / "empty"
+    (empty / ".hidden").mkdir(parents=True)
+    with pytest.raises(UsageError, match="found none"):
+        run(empty)
+    assert not shard_folder(index, OWNER).exists()
 
 
 def test_another_embedder_is_refused(run, folder, index, models_dir, offsets):

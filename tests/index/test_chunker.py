@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -87,6 +88,23 @@ def test_sections_and_pages_are_never_joined():
         ("Two.", ("A", "B"), 2, 2, "a.md#2"),
     ]
     assert made[1].n_tokens == len(["A", ">", "B", "Two", "."])
+
+
+@pytest.mark.parametrize(
+    ("heading", "day"),
+    [
+        (("Log", "Visit 2023-02-10"), "2023-02-10"),
+        (("Log of 2020-01-01", "Visit", "Plan"), "2020-01-01"),
+        (("From 2020-01-01 to 2021-01-01",), "2024-05-06"),
+        (("Born 1950-03-04",), "2024-05-06"),
+        (("Visit 2023-02-30",), "2024-05-06"),
+        ((), "2024-05-06"),
+    ],
+)
+def test_a_heading_with_a_day_dates_what_stands_under_it(heading, day):
+    text = "One."
+    dated = replace(document(text, Section(heading, 0, 4)), date="2024-05-06")
+    assert [c.date for c in chunk(dated, offsets)] == [day]
 
 
 def test_small_paragraphs_are_packed_up_to_the_target():

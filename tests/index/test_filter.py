@@ -79,6 +79,15 @@ def test_chunks_by_day_and_kind(index, wanted, expected):
     assert kept(index, **wanted) == expected
 
 
+def test_the_day_of_a_heading_counts_before_that_of_the_document(index):
+    with writing(index, OWNER):
+        shard = create_shard(index, OWNER, "toy", lambda: 4)
+        put(shard, "log.md", "Fell today.", [(0, 11)], "2018-01-01", ("Log", "Visit 2025-06-01"))
+        shard.close()
+    assert "log.md#1" in kept(index, since="2025")
+    assert "log.md#1" not in kept(index, since="2025-07")
+
+
 def test_facts_of_a_moment_are_filtered_and_standing_ones_are_not(index):
     shard = open_shard(index, OWNER)
     shard.narrow(Filter.of(since="2024"))

@@ -172,6 +172,12 @@ def test_a_filter_limits_labs_and_never_hides_what_is_active(rag):
         rag.ask("INR?", "42", since="last year")
 
 
+def test_a_refusal_within_a_filter_says_so(rag):
+    assert rag.ask("ferritin?", "42", types=["lab"]).refusal.endswith("(only of type lab was read)")
+    assert rag.ask("ferritin?", "42", types=["zzz"]).refusal.endswith("of type zzz was read, and that is nothing)")
+    assert "only" not in rag.ask("ferritin?", "42").refusal
+
+
 def test_an_answer_kept_under_one_filter_is_not_given_under_another(copied_home):
     with Ragq.open(copied_home) as rag:
         assert rag.ask("INR?", "42").cache["status"] == "miss"
