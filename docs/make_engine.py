@@ -1,4 +1,4 @@
-"""Write the figures of docs/engine.md from eval/results/engine.json: `python docs/make_engine.py`; a test holds them equal."""
+"""Write the figures of docs/engine.md and docs/speculation.md from eval/results/engine.json: `python docs/make_engine.py`; a test holds them equal."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from blocks import fill
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "engine.json"
 PAGE = ROOT / "docs" / "engine.md"
+SPECULATION = ROOT / "docs" / "speculation.md"
 ROWS = (
     ("prefix_tokens", "restored prefix, tokens", "{:,.0f}"),
     ("prefix_bytes", "its file, bytes", "{:,.0f}"),
@@ -57,6 +58,24 @@ def waiting(report: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"Medians over 12 tokens, {_where(report)}"])
 
 
+def speculation(report: dict[str, Any]) -> str:
+    """Decoding with drafts against decoding without, by kind of prompt, and what was the same."""
+    r = report["results"]
+    kinds = sorted((k.removeprefix("spec_prompts_") for k in r if k.startswith("spec_prompts_")),
+                   key=lambda k: -r[f"spec_speedup_{k}"])  # fmt: skip
+    lines = ["| prompts | n | by the clock | in CPU time |", "|---|---|---|---|"]
+    for kind in kinds:
+        clock, cpu, n = (r[f"spec_{what}_{kind}"] for what in ("speedup", "cpu_speedup", "prompts"))
+        lines.append(f"| {kind.replace('_', ' ')} | {n:.0f} | {clock:.2f} | {cpu:.2f} |")
+    costs = ", ".join(f"{n} tokens {r[f'spec_batch_cost_{n}']:.2f}" for n in (4, 8, 16))
+    told = (
+        f"Greedy text the same as without drafts: {r['greedy_identical']:.0%} of the `rag` and"
+        f" {r['greedy_identical_all']:.0%} of all prompts; drafted tokens accepted: {r['spec_acceptance']:.0%} and"
+        f" {r['spec_acceptance_all']:.0%}. A batch costs in single steps: {costs}. {_where(report)}"
+    )
+    return "\n".join([*lines, "", told])
+
+
 def _where(report: dict[str, Any]) -> str:
     v, m = report["versions"], report["machine"]
     return f"{v['model']}, llama-cpp-python {v['llama-cpp-python']}, {m['cores']} cores of {m['cpu']}, no GPU."
@@ -69,4 +88,6 @@ def page(text: str, report: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     report = json.loads(RESULT.read_text(encoding="utf-8"))
+    made = fill(SPECULATION.read_text(encoding="utf-8"), {"speculation": speculation(report)})
+    SPECULATION.write_text(made, encoding="utf-8")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
