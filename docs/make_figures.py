@@ -14,6 +14,8 @@ from blocks import fill
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "qa.json"
 CACHE_RESULT = ROOT / "eval" / "results" / "cache.json"
+TTFT_RESULT = ROOT / "eval" / "results" / "ttft.json"
+PEERS_RESULT = ROOT / "eval" / "results" / "peers.json"
 ROWS = (
     ("facts_exact", "answerable questions with every fact right and nothing forbidden"),
     ("citation_precision", "cited lines that support what they are cited for"),
@@ -98,6 +100,70 @@ def cache_figures(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+# Ways to an answer as `ragq eval ttft` names them in its figures.
+WAYS = (
+    ("naive_20", "20 chunks pasted whole, nothing of ragq but retrieval"),
+    ("naive_8", "8 chunks pasted whole"),
+    ("distilled", "ragq, nothing kept"),
+    ("warm_patient", "ragq, after another question about the patient"),
+    ("answer_kept", "ragq, the question asked before"),
+    ("process", "fresh `ragq ask`, nothing kept"),
+    ("process_KV_kept", "fresh `ragq ask`, the patient's KV state on the disk"),
+    ("process_answer_kept", "fresh `ragq ask`, the answer on the disk"),
+    ("daemon", "`ragq ask --daemon auto`, after another question about the patient"),
+)
+
+
+def ttft_figures(report: dict[str, Any]) -> str:
+    """Times to the first words by way, of questions that the model reads for."""
+    r = report["results"]
+    lines = ["| first words of questions that need reading | n | median | p95 | every fact right |", "|---|---|---|---|---|"]
+    for way, says in WAYS:
+        times = (r[f"{way}_{p}_ms"] / 1e3 for p in ("p50", "p95"))
+        lines.append(f"| {says} | {r[f'{way}_n']} | {' | '.join(f'{t:.2g} s' if t < 0.01 else f'{t:.2f} s' for t in times)} |"
+                     f" {r[f'{way}_facts']:.2f} |")  # fmt: skip
+    return "\n".join([f"{_told(report)} ([result file](eval/results/ttft.json)):", "", *lines])
+
+
+STACKS = {
+    "ragq": "ragq", "llamaindex": "LlamaIndex", "langchain": "LangChain", "txtai": "txtai",
+    "lingua": "LlamaIndex + LongLLMLingua",
+}  # fmt: skip
+_SETS = {"covidqa": "f1", "nq_20docs": "contains", "clinic": "facts_exact"}
+
+
+def peers_figures(report: dict[str, Any]) -> str:
+    """Scores, times and memory of each stack over the same questions."""
+    r = report["results"]
+    lines = [
+        "| stack | covidqa F1 | nq_20docs contains | clinic facts right | source is a gold one"
+        " | first words (covidqa / nq_20docs / clinic) | fresh process | peak memory |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for stack, says in STACKS.items():
+        def of(name: str, key: str, stack: str = stack) -> float | None:
+            return r.get(f"{name}_{stack}_{key}")
+
+        scores = [_or_none(of(name, key), "{:.2f}") for name, key in _SETS.items()]
+        hits = [h for name in _SETS if (h := of(name, "citation_hit")) is not None]
+        times = " / ".join(_or_none(of(name, "ttft_ms"), "{:.1f}", 1e3) for name in _SETS)
+        cold = _or_none(of("cold", "wall_ms"), "{:.1f} s", 1e3)
+        memory = _or_none(r.get(f"{stack}_peak_mb"), "{:.1f} GB", 1e3)
+        hit = f"{sum(hits) / len(hits):.2f}" if hits else "-"
+        lines.append(f"| {says} | {' | '.join(scores)} | {hit} | {times} s | {cold} | {memory} |")
+    n = " and ".join(dict.fromkeys(f"{r[f'{name}_ragq_n']:.0f}" for name in _SETS))
+    told = f"{_told(report)}, {n} questions of each set ([result file](eval/results/peers.json)):"
+    return "\n".join([told, "", *lines])
+
+
+def _or_none(value: float | None, how: str, per: float = 1.0) -> str:
+    return "-" if value is None else how.format(value / per)
+
+
+def _told(report: dict[str, Any]) -> str:
+    return f"`{report['command']}`, {report['date'][:10]}, {report['versions']['model']}, {report['machine']['cores']} cores"
+
+
 def _shown(key: str, value: float) -> str:
     return f"{value:.0f}" if key == "unsupported_out" else f"{value:.2f}"
 
@@ -124,8 +190,16 @@ def _times(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Rewrite README.md and docs/cache.md in place."""
     readme = ROOT / "README.md"
-    block = figures(json.loads(RESULT.read_text(encoding="utf-8")))
-    readme.write_text(fill(readme.read_text(encoding="utf-8"), {"figures": block}), encoding="utf-8")
+    blocks = {
+        name: make(json.loads(result.read_text(encoding="utf-8")))
+        for name, make, result in (
+            ("figures", figures, RESULT),
+            ("ttft", ttft_figures, TTFT_RESULT),
+            ("peers", peers_figures, PEERS_RESULT),
+        )
+        if result.is_file()
+    }
+    readme.write_text(fill(readme.read_text(encoding="utf-8"), blocks), encoding="utf-8")
 
     if CACHE_RESULT.is_file():
         page = ROOT / "docs" / "cache.md"
