@@ -29,6 +29,8 @@ N_BATCH = 512
 # The sequence that prompts are read into, and one to try things in that leaves it as it is.
 MAIN, ASIDE = 0, 1
 _KV_TYPES = {"f16": 1, "q8_0": 8}
+# Share of a model's weights that is copied into other layouts before their mapped pages are given back.
+GIVE_BACK_EVERY = 0.1
 
 
 class Binding(ModelText):
@@ -103,14 +105,20 @@ class Binding(ModelText):
         dense = self.experts is None or self.experts.opened_dense
         self._extra = self.options.extra_buffers and dense and fits_twice(weights)
         params.use_extra_bufts = self._extra
-        if progress is not None:
+        given = -1.0
 
-            @api.llama_progress_callback  # type: ignore[untyped-decorator]
-            def tell(share: float, _data: object) -> bool:
+        @api.llama_progress_callback  # type: ignore[untyped-decorator]
+        def tell(share: float, _data: object) -> bool:
+            nonlocal given
+            # The whole file is mapped in before the first copy is made.
+            if self._extra and share - given >= GIVE_BACK_EVERY:
+                given = share
+                give_back(weights)
+            if progress is not None:
                 progress(share)
-                return True
+            return True
 
-            params.progress_callback = tell
+        params.progress_callback = tell
         last_error.clear()
         self._model = api.llama_model_load_from_file(os.fsencode(weights), params)
         if not self._model:
@@ -118,7 +126,7 @@ class Binding(ModelText):
                 f"{self.path}: llama.cpp cannot load this model{reason()}; check it with `ragq models verify`"
             )
         if self._extra:
-            give_back(self.path)
+            give_back(weights)
         self._vocab = api.llama_model_get_vocab(self._model)
         self.n_vocab = int(api.llama_vocab_n_tokens(self._vocab))
         self.n_ctx = min(self.options.n_ctx, int(api.llama_model_n_ctx_train(self._model)))
