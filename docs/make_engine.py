@@ -1,4 +1,7 @@
-"""Write the figures of docs/engine.md and docs/speculation.md from eval/results/engine.json: `python docs/make_engine.py`; a test holds them equal."""
+"""Write the figures of docs/engine.md and docs/speculation.md from eval/results/engine.json: `python docs/make_engine.py`.
+
+A test holds them equal.
+"""
 
 from __future__ import annotations
 

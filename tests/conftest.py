@@ -54,7 +54,8 @@ def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place = own
         for name in TEST_MODELS:
             pull(name, own)
-    only = tmp_path_factory.mktemp("models")
+    only = tmp_path_factory.mktemp("home") / "models"
+    only.mkdir()
     for name in TEST_MODELS:
         path = model_path(name, place).absolute()
         (only / path.relative_to(place.absolute())).symlink_to(path)
