@@ -141,11 +141,14 @@ def load_with_origin(flags: Mapping[str, Any] | None = None) -> tuple[Settings, 
             values[key], origin[key] = value, where
     try:
         values["home"] = Path(values["home"]).expanduser().absolute()
-        return Settings.model_validate(values), origin
+        settings = Settings.model_validate(values)
     except ValidationError as error:
         raise UsageError(_explain(error, origin)) from None
     except TypeError:
         raise UsageError(f"{origin['home']}: home: expected a path (found {values['home']!r})") from None
+    if settings.home.exists() and not settings.home.is_dir():
+        raise UsageError(f"{settings.home}: expected a folder for models, indexes and caches, found a file")
+    return settings, origin
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -117,7 +117,10 @@ WAYS = (
 def ttft_figures(report: dict[str, Any]) -> str:
     """Times to the first words by way, of questions that the model reads for."""
     r = report["results"]
-    lines = ["| first words of questions that need reading | n | median | p95 | every fact right |", "|---|---|---|---|---|"]
+    lines = [
+        "| first words of questions that need reading | n | median | p95 | every fact right |",
+        "|---|---|---|---|---|",
+    ]
     for way, says in WAYS:
         times = (r[f"{way}_{p}_ms"] / 1e3 for p in ("p50", "p95"))
         lines.append(f"| {says} | {r[f'{way}_n']} | {' | '.join(f'{t:.2g} s' if t < 0.01 else f'{t:.2f} s' for t in times)} |"
@@ -141,6 +144,7 @@ def peers_figures(report: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for stack, says in STACKS.items():
+
         def of(name: str, key: str, stack: str = stack) -> float | None:
             return r.get(f"{name}_{stack}_{key}")
 

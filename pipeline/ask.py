@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ragq.index.inert import order_spans
 from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
 from ragq.pipeline import prompt as prompts
@@ -80,8 +81,8 @@ def fresh(
             yield from from_cache(rag, found, text, trace)
             return
         yield from _read(rag, question, tables, table, shards, reply, trace)
-    if reply.refusal and (within := _within(shards)):
-        reply.refusal += f" ({within})"
+    if reply.refusal and (unread := "; ".join(filter(None, (_within(shards), _withheld(shards))))):
+        reply.refusal += f" ({unread})"
     finished = _finish(reply, question, rag, trace)
     yield DoneEvent(keep(rag, key, finished, shards, lexicon) if cached else finished)
 
@@ -93,6 +94,14 @@ def _within(shards: Sequence[Shard]) -> str:
         return ""
     nothing = not shards[0].is_shared and not shards[0].kept
     return f"only {wanted} was read" + (", and that is nothing" if nothing else "")
+
+
+def _withheld(shards: Sequence[Shard]) -> str:
+    """Documents of the patient of which lines were not read, as they give orders to the model; "" for none."""
+    if shards[0].is_shared:
+        return ""
+    names = dict.fromkeys(c.document for c in shards[0].chunks() if order_spans(c.text))
+    return f"lines of {', '.join(names)} that give orders to the model were not read" if names else ""
 
 
 def tables_of(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:

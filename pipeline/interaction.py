@@ -14,11 +14,12 @@ from ragq.tools.interactions import Pair, check
 def interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
     """What the drugs asked about (or the active ones of a class, or all) do with each other and with the active ones."""
     record, lexicon = tables.record, tables.lexicon
-    active = list(dict.fromkeys(m.drug for m in record.active()))
-    of_class = [m.drug for c in classes for m in record.of(c) if m.is_active]
+    active = _taken(tables)
+    of_class = [d for c in classes for d in active if c in lexicon.classes_of(d)]
     focus = list(dict.fromkeys([*drugs, *of_class]))
     if classes and not drugs and not of_class:
-        return _no_active(question, tables, classes)
+        # Without a medication list nothing can be said of what is not in it.
+        return None if not record.medications else _no_active(question, tables, classes)
     if not focus:
         focus = active
     against = [d for d in active if d not in drugs] if len(drugs) < 2 else [*drugs]
@@ -35,6 +36,13 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
     return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=worded)
 
 
+def _taken(tables: Tables) -> list[str]:
+    """The active drugs of the record; where it has no medication list, the drugs that the notes name."""
+    if not tables.record.medications:
+        return list(tables.notes.drugs()) if tables.patient_shard else []
+    return list(dict.fromkeys(m.drug for m in tables.record.active()))
+
+
 def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
     """One interaction, with the monograph's line and the lines of those drugs that the patient takes."""
     listed = pair.interaction
@@ -44,6 +52,8 @@ def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
     )  # fmt: skip
     taken = [m for d in (pair.first, pair.second) for m in tables.record.of(d) if m.is_active]
     lines = [medication_evidence(m, tables) for m in taken]
+    if not tables.record.medications:
+        lines = [e for d in (pair.first, pair.second) for e in tables.notes.naming(d)[:1]]
     told = f"Interaction of {pair.first} with {pair.second} ({listed.severity}): {listed.effect.strip()} Management: {listed.management.strip()}"
     # A line that speaks of the class ("NSAIDs can …") supports the drug only together with the one that says it is of it.
     named = {m.name for e in (pair.cited, *(m.cited for m in taken)) for m in tables.lexicon.find(e.quote)}
@@ -76,8 +86,9 @@ def _no_pair(question: Question, tables: Tables, focus: Sequence[str], against: 
 
 def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:
     """A drug the patient does not take: what the active medications, the allergies and the notes have against it."""
-    active = [m.drug for m in tables.record.active()]
-    new = [d for d in drugs if d not in active]
+    listed = [m.drug for m in tables.record.active()]
+    new = [d for d in drugs if d not in listed]
+    active = [d for d in _taken(tables) if d not in new]
     if not new or not active:
         return None
     allergies = [
@@ -89,8 +100,9 @@ def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAns
     named = [e for d in new for e in tables.notes.naming(d)]
     for evidence in named[:2]:
         statements.append(Statement(as_sentence(evidence.text), (evidence,)))
+    if not statements and not listed:
+        return None
     if not statements:
         text = say(question, "nothing_against", name=", ".join(new), others=", ".join(shown(d, tables) for d in active))
-        listed = tuple(medication_evidence(m, tables) for m in tables.record.active())
-        statements = [Statement(text, listed)]
+        statements = [Statement(text, tuple(medication_evidence(m, tables) for m in tables.record.active()))]
     return TableAnswer("tool:safety", tuple(statements))

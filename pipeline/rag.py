@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
@@ -392,6 +393,10 @@ class Ragq:
         """
         owners = [f"patient:{patient}"] if patient is not None else []
         shards = [open_shard(self.settings.index_dir, owner) for owner in owners]
+        if shards and not shards[0].count_between(0, shards[0].last_rowid()):
+            raise MissingError(
+                f"nothing is indexed of patient {patient!r}; add documents with `ragq index add PATH --patient {shlex.quote(str(patient))}`"
+            )
         for name in self.settings.shared:
             try:
                 shards.append(open_shard(self.settings.index_dir, f"shared:{name}"))

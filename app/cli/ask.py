@@ -110,6 +110,8 @@ def ask(
     Fails: exit 3 when nothing in the documents supports an answer, with the reason and the nearest lines. Exit 4 when
     the patient has no index or a model is not here, with the command that helps. Exit 2 for a bad option.
     """
+    if strict and lenient:
+        raise UsageError("--strict and --lenient exclude each other; give one")
     flags = {
         "model": model,
         "embedder": embedder,

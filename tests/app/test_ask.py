@@ -108,6 +108,7 @@ def test_usage_is_exit_2(clinic_home, ragq):
                       ("ask", "INR?", "--expert-ram", "150%"), ("ask", "INR?", "--expert-ram", "much"),
                       ("ask", "why did she fall?", "--patient", "42", "--judge", "foo"),
                       ("ask", "why did she fall?", "--patient", "42", "--reranker", "foo"),
+                      ("ask", "INR?", "--strict", "--lenient"), ("ask", "INR?", "--home", __file__),
                       ("index", "add", "/nowhere", "--shared"),
                       ("index", "add", "."), ("index", "add", ".", "--shared", "--patient", "1")):  # fmt: skip
         done = ragq(clinic_home, *arguments)

@@ -112,7 +112,7 @@ def test_search_sees_the_kept_rows_alone(index):
     shard.close()
 
 
-@pytest.mark.parametrize("since", ["yesterday", "2024-13", "24-01-01", "2024-1", ""])
+@pytest.mark.parametrize("since", ["yesterday", "2024-13", "24-01-01", "2024-1", "2024-02-30", ""])
 def test_a_day_that_is_none_is_refused(since):
     with pytest.raises(UsageError, match="YYYY-MM-DD"):
         Filter.of(since=since)
