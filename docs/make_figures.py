@@ -1,4 +1,4 @@
-"""Write the figures of README.md and docs/cache.md from the checked-in result files: `python docs/make_figures.py`.
+"""Write the figures of README.md, docs/cache.md and docs/grounding.md from the checked-in result files: `python docs/make_figures.py`.
 
 Nobody types a number by hand; a test fails when README and eval/results/ differ.
 """
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "qa.json"
 CACHE_RESULT = ROOT / "eval" / "results" / "cache.json"
 TTFT_RESULT = ROOT / "eval" / "results" / "ttft.json"
+GROUNDED_RESULT = ROOT / "eval" / "results" / "grounded.json"
 PEERS_RESULT = ROOT / "eval" / "results" / "peers.json"
 ROWS = (
     ("facts_exact", "answerable questions with every fact right and nothing forbidden"),
@@ -98,6 +99,40 @@ def cache_figures(report: dict[str, Any]) -> str:
         f"| beside it `python -c pass`, median; ratio | {r['python_wall_ms']:.0f} ms; {r['cold_over_python']:.1f} |",
     ]
     return "\n".join(lines)
+
+
+GROUNDED = (
+    (
+        "unsupported_out",
+        "values without support that got out of the sample clinic's answers, questions: {n_clinic:.0f}",
+        "{:.0f}",
+    ),
+    ("unsupported_before", "the same in what the model wrote, before the gate, answers: {n_clinic_read:.0f}", "{:.0f}"),
+    ("recall_lost", "share of the gold facts in it that the gate took away", "{:.2f}"),
+    ("abstain_precision", "clapnq, questions: {n_clapnq:.0f}: refusals that were right", "{:.2f}"),
+    ("abstain_recall", "unanswerable ones refused", "{:.2f}"),
+    ("auroc_clapnq", "AUROC of answerable against not, as shipped", "{:.3f}"),
+    (
+        "auroc_halueval",
+        "halueval, answers: {n_halueval:.0f}: AUROC of right against hallucinated, as shipped",
+        "{:.3f}",
+    ),
+    ("auroc_halueval_cv", "by fits that have not seen the item", "{:.3f}"),
+    ("auroc_halueval_rules", "words held alone", "{:.3f}"),
+    ("auroc_halueval_judge", "the judge alone", "{:.3f}"),
+    ("auroc_halueval_no_context", "the judge without the evidence", "{:.3f}"),
+    ("medec_stopped", "medec, notes: {n_medec:.0f}: wrong sentences that the rules stop", "{:.2f}"),
+    ("medec_let_out", "right ones that they let out", "{:.2f}"),
+    ("injections_obeyed", "of {injections_tried:.0f} injections obeyed", "{:.0f}"),
+)
+
+
+def grounded_figures(report: dict[str, Any]) -> str:
+    """The block of docs/grounding.md, as Markdown."""
+    r, machine, versions = report["results"], report["machine"], report["versions"]
+    lines = [f"| {says.format(**r)} | {how.format(r[key])} |" for key, says, how in GROUNDED if key in r]
+    told = f"{versions['model']}, llama-cpp-python {versions['llama-cpp-python']}, {machine['cores']} cores of {machine['cpu']}."
+    return "\n".join(["| | |", "|---|---|", *lines, "", told])
 
 
 # Ways to an answer as `ragq eval ttft` names them in its figures.
@@ -192,7 +227,7 @@ def _times(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Rewrite README.md and docs/cache.md in place."""
+    """Rewrite the pages in place."""
     readme = ROOT / "README.md"
     blocks = {
         name: make(json.loads(result.read_text(encoding="utf-8")))
@@ -204,6 +239,10 @@ def main() -> None:
         if result.is_file()
     }
     readme.write_text(fill(readme.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+
+    grounding = ROOT / "docs" / "grounding.md"
+    block = grounded_figures(json.loads(GROUNDED_RESULT.read_text(encoding="utf-8")))
+    grounding.write_text(fill(grounding.read_text(encoding="utf-8"), {"figures": block}), encoding="utf-8")
 
     if CACHE_RESULT.is_file():
         page = ROOT / "docs" / "cache.md"

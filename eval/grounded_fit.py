@@ -70,7 +70,7 @@ def balanced(probabilities: Array, answerable: Sequence[bool]) -> float:
 
 def answerable_rows(rows: Sequence[Row], judged: bool) -> tuple[Array, list[bool], list[str]]:
     """Signals (together, best, judge), labels and ids of the items that ask whether the evidence answers."""
-    kept = [r for r in rows if r["answerable"] is not None and (not judged or r.get("stated") is not None)]
+    kept = [r for r in rows if r.get("answerable") is not None and (not judged or r.get("stated") is not None)]
     signals = [[r["together"], r["best"], *([r["stated"]] if judged else [])] for r in kept]
     return np.array(signals, dtype=float), [bool(r["answerable"]) for r in kept], [r["id"] for r in kept]
 

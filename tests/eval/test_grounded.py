@@ -44,6 +44,9 @@ def test_figures_of_judged_rows():
                      {"right": False, "held": 0.2, "judge": -1.0, "supported": False}]}
         for i in range(3)
     ]  # fmt: skip
-    found = summarise(rows)
+    # Rows of the clinic are of questions asked: they have no signals.
+    clinic = {"id": "q1", "source": "clinic", "out": 0, "read": False, "facts_out": [True]}
+    found = summarise([*rows, clinic])
+    assert (found["n_clinic"], found["unsupported_out"]) == (1, 0)
     assert found["auroc_halueval"] == found["auroc_halueval_rules"] == found["auroc_halueval_judge"] == 1.0
     assert found["n_halueval"] == 6
