@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from blocks import fill
+from blocks import fill, where
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "engine.json"
@@ -80,8 +80,7 @@ def speculation(report: dict[str, Any]) -> str:
 
 
 def _where(report: dict[str, Any]) -> str:
-    v, m = report["versions"], report["machine"]
-    return f"{v['model']}, llama-cpp-python {v['llama-cpp-python']}, {m['cores']} cores of {m['cpu']}, no GPU."
+    return f"{report['versions']['model']}, {where(report)}"
 
 
 def page(text: str, report: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from blocks import fill
+from blocks import fill, where
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "experts.json"
@@ -67,10 +67,10 @@ def budgets(report: dict[str, Any]) -> str:
 
 def figures(report: dict[str, Any]) -> str:
     """The single figures."""
-    v, m, results = report["versions"], report["machine"], report["results"]
+    results = report["results"]
     lines = [
         f"`ragq bench experts`, {results['tokens']:.0f} tokens at each budget, {results['threads']:.0f} threads,"
-        f" llama-cpp-python {v['llama-cpp-python']}, {m['cores']} cores of {m['cpu']}, no GPU.",
+        f" {where(report)}",
         "", "| | |", "|---|---|",
     ]  # fmt: skip
     return "\n".join(lines + [f"| {says} | {how.format(results[k])} |" for k, says, how in ROWS if k in results])

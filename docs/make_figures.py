@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from blocks import fill
+from blocks import fill, where
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "eval" / "results" / "qa.json"
@@ -129,9 +129,9 @@ GROUNDED = (
 
 def grounded_figures(report: dict[str, Any]) -> str:
     """The block of docs/grounding.md, as Markdown."""
-    r, machine, versions = report["results"], report["machine"], report["versions"]
+    r = report["results"]
     lines = [f"| {says.format(**r)} | {how.format(r[key])} |" for key, says, how in GROUNDED if key in r]
-    told = f"{versions['model']}, llama-cpp-python {versions['llama-cpp-python']}, {machine['cores']} cores of {machine['cpu']}."
+    told = f"{report['versions']['model']}, {where(report)}"
     return "\n".join(["| | |", "|---|---|", *lines, "", told])
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ragq.index.boundary import LEVELS, Quantities, splits_character
-from ragq.index.chunk import Chunk, day_of
+from ragq.index.chunk import Chunk
+from ragq.index.day import day_of
 from ragq.index.document import Document, Section
 
 MAX_TOKENS = 256

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from ragq.errors import UsageError
 from ragq.index.chunk import Chunk
+from ragq.index.day import iso_day
 from ragq.index.fact import Fact
 from ragq.index.tokenizer import fold, singular
 
@@ -32,7 +32,7 @@ class Filter:
     @classmethod
     def of(cls, since: str | None = None, types: Iterable[str] = ()) -> Filter:
         """Raises UsageError for a day that is none, or an empty type."""
-        if since is not None and not (_DAY.fullmatch(since) and _is_day(since)):
+        if since is not None and not (_DAY.fullmatch(since) and iso_day((since + "-01-01")[:10])):
             raise UsageError(f"expected a day as YYYY-MM-DD (or YYYY-MM, or YYYY), found {since!r}")
         wanted = tuple(" ".join(_words(t)) for t in types)
         if not all(wanted):
@@ -73,13 +73,6 @@ class Filter:
         if kind == _NOTE and not recorded and chunk.shard.startswith("patient:"):
             return True
         return any(f.kind == kind for f in facts) or _in(kind, [chunk.document, *chunk.heading])
-
-
-def _is_day(text: str) -> bool:
-    try:
-        return bool(date.fromisoformat((text + "-01-01")[:10]))
-    except ValueError:
-        return False
 
 
 def _in(kind: str, places: Iterable[str]) -> bool:

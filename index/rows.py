@@ -9,7 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragq.index.chunk import Chunk, day_of
+from ragq.index.chunk import Chunk
+from ragq.index.day import day_of
 from ragq.index.folder import address
 from ragq.index.schema import TOMBSTONES
 
@@ -96,6 +97,10 @@ class Rows:
         """Number of chunks with rowids in (low, high]."""
         query = "SELECT count(*) FROM chunks WHERE id > ? AND id <= ?"
         return int(self._db.execute(query, (low, high)).fetchone()[0])
+
+    def is_empty(self) -> bool:
+        """Whether there is no chunk at all."""
+        return not self._db.execute("SELECT EXISTS (SELECT 1 FROM chunks)").fetchone()[0]
 
     def nth_rowid(self, low: int, n: int) -> int:
         """Rowid of the n-th chunk (from 1) with a rowid above `low`."""

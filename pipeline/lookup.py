@@ -63,8 +63,7 @@ def _around(notes: Sequence[Evidence], dates: Sequence[str | None]) -> list[Evid
 
 def _told_by_notes(tables: Tables, lab: str) -> list[Evidence]:
     """Lines of the notes that name a lab, the latest first: for one without results in the structured record."""
-    told = [e for e in tables.notes.naming(lab) if not e.document.endswith(STRUCTURED)]
-    return sorted(told, key=lambda e: e.date or "", reverse=True)[:MAX_AROUND]
+    return [e for e in tables.notes.naming(lab) if not e.document.endswith(STRUCTURED)][:MAX_AROUND]
 
 
 def _nearest_labs(question: Question, tables: Tables, lab: str, medications: Sequence[Evidence]) -> list[Cited]:

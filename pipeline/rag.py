@@ -336,18 +336,24 @@ class Ragq:
         from ragq.engine.models import model_path
         from ragq.index.rerank import open_reranker
 
-        name = self.settings.reranker
+        name = self._cross_encoder
         with self._lock:
-            if self._reranker is None and name and name not in ("none", "ranker", "model"):
+            if self._reranker is None and name:
                 self._reranker = open_reranker(model_path(name, self.settings.models_dir), name)
             return self._reranker
+
+    @property
+    def _cross_encoder(self) -> str | None:
+        """The reranker of the settings, where that is neither `ranker` nor `model`, the generator itself."""
+        name = self.settings.reranker
+        return None if name in ("none", "ranker", "model") else name
 
     def check_names(self) -> None:
         """Raises MissingError or UsageError for a reranker or judge that is not here, before anything is loaded."""
         from ragq.engine.models import model_path
 
-        if self.settings.reranker not in (None, "none", "ranker", "model"):
-            model_path(str(self.settings.reranker), self.settings.models_dir)
+        if self._cross_encoder is not None:
+            model_path(self._cross_encoder, self.settings.models_dir)
         judge = self.settings.judge
         if judge not in ("rules", "model") and not Path(judge).expanduser().is_dir():
             raise UsageError(f"judge: expected rules, model, or a folder with a cross-encoder, found {judge!r}")
@@ -393,7 +399,7 @@ class Ragq:
         """
         owners = [f"patient:{patient}"] if patient is not None else []
         shards = [open_shard(self.settings.index_dir, owner) for owner in owners]
-        if shards and not shards[0].count_between(0, shards[0].last_rowid()):
+        if shards and shards[0].is_empty():
             raise MissingError(
                 f"nothing is indexed of patient {patient!r}; add documents with `ragq index add PATH --patient {shlex.quote(str(patient))}`"
             )

@@ -7,10 +7,11 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ragq.index.day import iso_day
 from ragq.index.document import Document
 from ragq.index.load.sheet import Sheet, printable
 from ragq.index.load.source import Source
-from ragq.index.load.text import decode, find_date, iso_day
+from ragq.index.load.text import decode, find_date
 
 _DROPPED = ("script", "style", "nav", "template", "noscript", "iframe", "object", "svg", "head", "button", "select")
 _HIDING = re.compile(

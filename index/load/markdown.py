@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ragq.index.day import iso_day
 from ragq.index.document import Document, Section
 from ragq.index.load.frontmatter import split_front_matter, words
 from ragq.index.load.source import Source
-from ragq.index.load.text import find_date, iso_day, source_text
+from ragq.index.load.text import find_date, source_text
 
 # What is longer than this is a paragraph that begins with "#", and stays body text.
 MAX_HEADING_CHARS = 200

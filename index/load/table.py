@@ -7,6 +7,7 @@ import io
 import re
 import unicodedata
 
+from ragq.index.day import iso_day
 from ragq.index.document import Document, Section
 from ragq.index.load.fhir_finding import observation_line
 from ragq.index.load.fhir_reference import References
@@ -15,7 +16,7 @@ from ragq.index.load.line import Line
 from ragq.index.load.record import record_document
 from ragq.index.load.sheet import Sheet
 from ragq.index.load.source import Source
-from ragq.index.load.text import find_date, iso_day, source_text
+from ragq.index.load.text import find_date, source_text
 
 MAX_ROWS = 200_000
 MAX_COLUMNS = 1_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from datetime import date
 
+from ragq.index.day import iso_day
 from ragq.index.document import Document, Section
 from ragq.index.load.sheet import printable
 from ragq.index.load.source import Source
@@ -71,14 +71,6 @@ def find_date(text: str, stem: str) -> str | None:
         if match and (day := iso_day(match[1])):
             return day
     return None
-
-
-def iso_day(value: object) -> str | None:
-    """Return the day (YYYY-MM-DD) at the head of a date or date-time, or None when it is not a calendar day."""
-    try:
-        return date.fromisoformat(str(value)[:10]).isoformat()
-    except ValueError:
-        return None
 
 
 def _decode_strictly(data: bytes) -> str:
