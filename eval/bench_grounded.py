@@ -68,11 +68,11 @@ def summarise(rows: Sequence[Row]) -> Results:
 
 def _abstention(rows: Sequence[Row]) -> Results:
     """Refusing, as shipped and (`_cv`) by fits that have not seen the item, with the signals alone beside it."""
-    values, labels, groups = grounded_fit.answerable_rows(rows, judged=True)
+    values, labels, groups = grounded_fit.answerable_rows(rows, judged=True, key="stated_copying")
     if len(set(labels)) < 2:
         return {}
-    shipped = np.array([answerable((v[0], v[1]), v[2]) for v in values])
-    precision, recall = grounded_fit.abstention(shipped, labels, threshold("answerable", "normal", judged=True))
+    shipped = np.array([answerable((v[0], v[1]), v[2], copying=True) for v in values])
+    precision, recall = grounded_fit.abstention(shipped, labels, threshold("answerable", "normal", True, copying=True))
     found = {
         "n_clapnq": len(labels), "abstain_precision": precision, "abstain_recall": recall,
         "auroc_clapnq": grounded_fit.auroc(shipped, labels), "auroc_clapnq_rules": grounded_fit.auroc(values[:, 0], labels),

@@ -68,10 +68,12 @@ def balanced(probabilities: Array, answerable: Sequence[bool]) -> float:
     return float(max(tried, key=lambda t: min(abstention(probabilities, answerable, t))))
 
 
-def answerable_rows(rows: Sequence[Row], judged: bool) -> tuple[Array, list[bool], list[str]]:
-    """Signals (together, best, judge), labels and ids of the items that ask whether the evidence answers."""
-    kept = [r for r in rows if r.get("answerable") is not None and (not judged or r.get("stated") is not None)]
-    signals = [[r["together"], r["best"], *([r["stated"]] if judged else [])] for r in kept]
+def answerable_rows(rows: Sequence[Row], judged: bool, key: str = "stated") -> tuple[Array, list[bool], list[str]]:
+    """Signals (together, best, judge), labels and ids of the items that ask whether the evidence answers; `key` is which
+    prompt the judge was asked behind.
+    """
+    kept = [r for r in rows if r.get("answerable") is not None and (not judged or r.get(key) is not None)]
+    signals = [[r["together"], r["best"], *([r[key]] if judged else [])] for r in kept]
     return np.array(signals, dtype=float), [bool(r["answerable"]) for r in kept], [r["id"] for r in kept]
 
 
@@ -101,15 +103,31 @@ def table(rows: Sequence[Row]) -> str:
         values, labels, groups = select(rows, False)
         bias, weights = fit(values, labels)
         parts += _section(f"{name}.rules", signals, (bias, weights), cross_validated(values, labels, groups), labels)
-        # Far more items have word counts than a verdict of the judge: it is weighed against what these were fitted to.
         judged, labels, groups = select(rows, True)
-        stacked = stack(judged, bias, weights)
-        joint, (of_rules, of_judge) = fit(stacked, labels)
-        both = joint + of_rules * bias, [*(of_rules * w for w in weights), of_judge]
-        parts += _section(f"{name}.judge", signals, both, cross_validated(stacked, labels, groups), labels)
+        parts += _judged(f"{name}.judge", signals, (bias, weights), judged, labels, groups)
+        if name == "answerable":
+            parts += _judged(f"{name}.judge_copying", signals, (bias, weights), *select(rows, True, "stated_copying"))
         alone, weight = fit(judged[:, -1:], labels)
         parts += ["", f"[{name}.judge_foreign]", f"bias = {alone:.3f}", f"judge = {weight[0]:.3f}"]
     return "\n".join(parts) + "\n"
+
+
+def _judged(
+    name: str,
+    signals: Sequence[str],
+    rules: tuple[float, list[float]],
+    judged: Array,
+    labels: Sequence[bool],
+    groups: Sequence[str],
+) -> list[str]:
+    """The table of rules and judge together. Far more items have word counts than a verdict of the judge: it is weighed
+    against what these were fitted to.
+    """
+    bias, weights = rules
+    stacked = stack(judged, bias, weights)
+    joint, (of_rules, of_judge) = fit(stacked, labels)
+    both = joint + of_rules * bias, [*(of_rules * w for w in weights), of_judge]
+    return _section(name, signals, both, cross_validated(stacked, labels, groups), labels)
 
 
 def stack(judged: Array, bias: float, weights: Sequence[float]) -> Array:

@@ -20,13 +20,19 @@ Row = dict[str, Any]
 
 
 def row_of(item: Item, engine: LlamaEngine | None, lexicon: Lexicon, control: bool) -> Row:
-    """Signals of one item; with `control`, the judge is asked without the evidence too. Without an engine, rules only."""
+    """Signals of one item; whether a question can be answered is asked behind both prompts. With `control`, the judge is
+    asked without the evidence too. Without an engine, rules only.
+    """
     row: Row = {"id": item.id, "source": item.source, "answerable": item.answerable}
     row["together"], row["best"] = coverage(item.question, item.evidence, lexicon)
     prompt = prompts.build(engine, "", item.evidence, item.question, "en", 64) if engine else None
     judge = _judge(prompt, engine) if engine and prompt else None
     if item.answerable is not None:
         row["stated"] = judge.stated() if judge else None
+        if engine:
+            row["stated_copying"] = _judge(
+                prompts.build(engine, "", item.evidence, item.question, "en", 64, copy=True), engine
+            ).stated()
     row["answers"] = [
         {
             "right": right,

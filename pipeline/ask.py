@@ -24,7 +24,7 @@ from ragq.pipeline.pick import MAX_LINES
 from ragq.pipeline.question import Question, read_question
 from ragq.pipeline.reading import inactive, one_language, read_evidence
 from ragq.pipeline.recall import recall
-from ragq.pipeline.refuse import absent_reason, nothing_supports, refusal_text, unmentioned
+from ragq.pipeline.refuse import nothing_supports, reason, refusal_text, unmentioned
 from ragq.pipeline.relevance import reranker_of
 from ragq.pipeline.repeat import alike, from_cache, keep
 from ragq.pipeline.reply import Reply, citation_of, emit
@@ -147,12 +147,12 @@ def _read(
         reply.evidence = list(table.evidence)
     else:
         if not question.mentions and not content(question.text):
-            reply.refusal = "the question holds no word to look up"
+            reply.refusal = reason("no word", question.language)
             return
         known = tool_evidence(question, tables)
         reply.absent = unmentioned(question, tables)
         if reply.absent:
-            reply.refusal = absent_reason(question, reply.absent)
+            reply.refusal = reason("absent", question.language, reply.absent)
         else:
             rag.preload()
         if rag.settings.tool_calls and reply.patient is not None and reply.refusal is None:
@@ -222,7 +222,7 @@ def _finish(reply: Reply, question: Question, rag: Ragq, trace: Trace) -> Answer
     refusal = reply.refusal if not reply.sentences else None
     citations = tuple(citation_of(i, reply.evidence[n - 1]) for i, n in enumerate(reply.cited, start=1))
     nearest = tuple(citation_of(i, e) for i, e in enumerate(_nearest(reply, question), start=1)) if refusal else ()
-    text = reply.text or refusal_text(question, reply.absent)
+    text = reply.text or refusal_text(question, reply.absent, reply.patient)
     timings = {"total_ms": round(trace.elapsed_ms(), 1), **reply.timings}
     timings.setdefault("ttft_ms", timings["total_ms"])
     if (budget := trace.named("budget")) and trace.named("prefill"):

@@ -41,8 +41,8 @@ SAME = 0.005
 class Found:
     """What is known when the budget is made: tokens of the lines from `tables`, of the `question` and of the `stable`
     prompt; how the latter comes into the engine (`in memory`, `restored`, `computed`); whether the engine is `loaded`;
-    whether lines are `quoted` or words are made; `tokens` and `sentences` of all hits; ms spent so far; the `way`
-    of compressing.
+    whether the `answer` is lines (`quote`), words of them (`copy`) or the model's own (`word`); `tokens` and
+    `sentences` of all hits; ms spent so far; the `way` of compressing.
     """
 
     tables: int
@@ -50,7 +50,7 @@ class Found:
     stable: int
     prefix: str = "computed"
     loaded: bool = True
-    quoted: bool = True
+    answer: str = "quote"
     tokens: int = 0
     sentences: int = 0
     spent_ms: float = 0.0
@@ -137,7 +137,6 @@ def _ms(found: Found, costs: Costs, tokens: int, units: float, depth: int, reran
         "restored": costs.ms("restore", found.stable),
         "computed": costs.rate("compute", costs.rate("prefill", costs.pace)) * work(found.stable),
     }[found.prefix]
-    kind = "quote" if found.quoted else "word"
     return {
         "spent": found.spent_ms,
         "rerank": depth * costs.rate(f"rerank:{reranker}", _pair_ms(found, costs, reranker)),
@@ -146,7 +145,7 @@ def _ms(found: Found, costs: Costs, tokens: int, units: float, depth: int, reran
         "engine.load": 0.0 if found.loaded else costs.ms("load", 1),
         "cache.prefix": prefix,
         "prefill": costs.prefill_ms(read, found.stable),
-        "answer": costs.rate(f"answer:{kind}", costs.rate("prefill", costs.pace)) * asking(found.stable + read),
+        "answer": costs.rate(f"answer:{found.answer}", costs.rate("prefill", costs.pace)) * asking(found.stable + read),
     }
 
 

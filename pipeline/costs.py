@@ -158,6 +158,5 @@ def learnt(costs: Costs, stages: Sequence[Stage], ttft_ms: float) -> Costs:
     costs = costs.with_seen("lines", found["tables"] + budget.tokens_out, prefill.tokens_in - found["question"])
     later = ("rerank", "compress", "engine.load", "cache.prefix", "prefill")
     rest = ttft_ms - found["spent_ms"] - sum(by_name[n].ms for n in later if n in by_name)
-    kind = "quote" if found["quoted"] else "word"
-    costs = costs.with_seen(f"answer:{kind}", asking(stable + prefill.tokens_in), max(rest, 0.0))
+    costs = costs.with_seen(f"answer:{found['answer']}", asking(stable + prefill.tokens_in), max(rest, 0.0))
     return costs.with_error(budget.detail["predicted_ms"], ttft_ms)

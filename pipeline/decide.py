@@ -19,6 +19,9 @@ from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.words import content, stems
 
+# Of the fit of the judge behind the other prompt.
+_COPYING = "_copying"
+
 
 @lru_cache(maxsize=1)
 def shipped() -> Mapping[str, Any]:
@@ -43,11 +46,13 @@ def coverage(question: str, evidence: Sequence[Evidence], lexicon: Lexicon) -> t
     return sum(bool(forms & together) for forms in words.values()) / len(words), max(held)
 
 
-def answerable(covered: tuple[float, float] | None, judged: float | None) -> float:
-    """Probability that the evidence answers the question; `covered` is None where the two are in different languages."""
+def answerable(covered: tuple[float, float] | None, judged: float | None, copying: bool = False) -> float:
+    """Probability that the evidence answers the question; `covered` is None where the two are in different languages,
+    `copying` is whether the judge was asked behind the prompt that asks for words of the evidence.
+    """
     if covered is None:
         return 1.0 if judged is None else _probability("answerable", {}, judged, "_foreign")
-    return _probability("answerable", {"together": covered[0], "best": covered[1]}, judged)
+    return _probability("answerable", {"together": covered[0], "best": covered[1]}, judged, _COPYING * copying)
 
 
 def supported(held: float | None, judged: float | None) -> float | None:
@@ -69,6 +74,6 @@ def _probability(name: str, known: Mapping[str, float], judged: float | None, ki
     return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
 
 
-def threshold(name: str, mode: str, judged: bool) -> float:
+def threshold(name: str, mode: str, judged: bool, copying: bool = False) -> float:
     """The least probability at which mode `normal`, `strict` or `lenient` answers (or lets a sentence out)."""
-    return float(shipped()[name]["judge" if judged else "rules"]["threshold"][mode])
+    return float(shipped()[name]["judge" + _COPYING * copying if judged else "rules"]["threshold"][mode])

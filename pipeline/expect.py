@@ -26,10 +26,12 @@ def expected(
     rag: Ragq, question: Question, tables: Sequence[Evidence], summary: str, patient: str | None, cached: bool
 ) -> Found:
     """The sizes of the prompt's other blocks, and how the stable ones will come into the engine."""
+    own_words = rag.settings.mode == "lenient" or question.language != "en"
+    answer = "word" if own_words else "quote" if patient is not None else "copy"
     stable, in_memory = CHAT_FRAME + estimate(prompts.SYSTEM + summary), False
     if rag.is_loaded:
         engine = rag.engine()
-        tokens = [t for block in prompts.stable_blocks(engine, summary) for t in block.tokens]
+        tokens = [t for block in prompts.stable_blocks(engine, summary, answer == "copy") for t in block.tokens]
         stable, in_memory = len(tokens), engine.holds(tokens)
     kept = cached and rag.settings.cache and rag.settings.cache_mb > 0
     stored = kept and not in_memory and rag.prefix_cache(patient).has_any()
@@ -39,5 +41,5 @@ def expected(
         stable=stable,
         prefix="in memory" if in_memory else "restored" if stored else "computed",
         loaded=rag.is_loaded,
-        quoted=rag.settings.mode != "lenient" and question.language == "en",
+        answer=answer,
     )

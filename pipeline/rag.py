@@ -395,7 +395,7 @@ class Ragq:
     def open_shards(self, patient: str | None, wanted: Filter = Filter()) -> list[Shard]:  # noqa: B008 it is frozen
         """The patient's shard first, then the shared ones; none other can be reached from here.
 
-        Raises MissingError when the patient has no shard; an absent shared shard is left out.
+        Raises MissingError when the patient has no shard, or a shared one that was named is absent.
         """
         owners = [f"patient:{patient}"] if patient is not None else []
         shards = [open_shard(self.settings.index_dir, owner) for owner in owners]
@@ -407,7 +407,8 @@ class Ragq:
             try:
                 shards.append(open_shard(self.settings.index_dir, f"shared:{name}"))
             except MissingError:
-                continue
+                if name != "default":  # that one may have nothing yet
+                    raise
         if not shards:
             raise MissingError(
                 "no index to read; try the sample with `ragq demo`, or add documents with `ragq index add`"

@@ -19,9 +19,10 @@ from ragq.pipeline.language import language_of
 from ragq.pipeline.pick import Pick, pick_lines, quotable
 from ragq.pipeline.question import Question
 from ragq.pipeline.quote import as_quote
+from ragq.pipeline.refuse import reason
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
-from ragq.pipeline.span import answer_span, whole
+from ragq.pipeline.span import copied, whole
 from ragq.pipeline.tables import Tables, as_sentence
 from ragq.pipeline.trace import Trace
 from ragq.pipeline.words import content, stems
@@ -54,7 +55,14 @@ def read_evidence(
             note["cut"] = prompts.cut(
                 engine, reply.evidence, settings.tokens, settings.evidence_order == "best-at-ends"
             )
-        prompt = prompts.build(engine, summary, reply.evidence, question.text, question.language, settings.max_tokens)
+        same = one_language(question, reply.evidence)
+        # A question to the library is looked up: the words that answer it are told, with the line behind them. Of a
+        # patient whole lines are. Words of the model's own are made across languages, or on request.
+        wording = sure or settings.mode == "lenient" or (settings.mode == "normal" and not same)
+        copying = reply.patient is None and not wording
+        prompt = prompts.build(
+            engine, summary, reply.evidence, question.text, question.language, settings.max_tokens, copying
+        )
         stable = prompt.boundaries[-1:]
         with trace.stage("cache.prefix") as prefix_note:
             prepared = prepare_prefix(rag, engine, prompt, reply.patient, reply.cached)
@@ -69,33 +77,32 @@ def read_evidence(
             prefix_note["problem"] = f"{prepared.status} but not reused: {reused} tokens were in the cache"
         note["evidence"] = [e.text for e in reply.evidence]
         yield StageEvent(trace.stages[-1])
-        same = one_language(question, reply.evidence)
         judge = open_judge(settings.judge, settings.model, engine, prompt.tokens[: prompt.asked])
         with trace.stage("judge") as judge_note:
             stated = None if sure else judge.stated()
             covered = coverage(question.text, reply.evidence, tables.lexicon) if same else None
-            probability = answerable(covered, stated)
+            probability = answerable(covered, stated, copying)
             mode = "patient" if settings.mode == "normal" and reply.patient is not None else settings.mode
-            needed = threshold("answerable", mode, stated is not None)
+            needed = threshold("answerable", mode, stated is not None, copying)
             judge_note |= {"judge": judge.name, "stated": _rounded(stated), "covered": covered and [round(c, 3) for c in covered],
                            "answerable": round(probability, 3), "threshold": needed}  # fmt: skip
         yield StageEvent(trace.stages[-1])
         if engine.experts is not None:
             note["experts"] = engine.experts.report()
         if probability < needed and not sure:
-            reply.refusal = "the lines found do not seem to answer the question"
+            reply.refusal = reason("no answer", question.language)
             return
-        reply.picks = pick_lines(engine, prompt.tokens, [*prompt.boundaries, prompt.asked], len(reply.evidence))
+        boundaries = [*prompt.boundaries, prompt.asked]
+        if copying:
+            short = settings.mode == "normal"
+            yield from _copy(engine, prompt, boundaries, question.text, reply, tables, short, trace, note)
+        else:
+            reply.picks = pick_lines(engine, prompt.tokens, boundaries, len(reply.evidence))
+            note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
         _note_prefill(reply, len(prompt.tokens), trace)
-        note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
-        # Quoting is the safer answer; words are made where the lines are in another language, or on request.
-        if sure or settings.mode == "lenient" or (settings.mode == "normal" and not same):
+        if wording:
             yield from _word(rag, engine, prompt, question, reply, gate, trace, note)
             yield from _judged(reply, judge, settings.mode, trace)
-        elif settings.mode == "normal" and reply.patient is None:
-            # A question to the library is looked up: the words that answer it are told, with the line behind them. Of a
-            # patient the whole line is.
-            yield from _short(engine, prompt, question, reply, tables, trace, note)
     yield StageEvent(trace.stages[-1])
     if not reply.sentences and not sure:
         yield from _quote_picks(question, reply, tables, trace)
@@ -137,27 +144,28 @@ def _word(
         note["text"] = prompts.WORDING[question.language].lead + lead + body.text
 
 
-def _short(
+def _copy(
     engine: LlamaEngine,
     prompt: prompts.Prompt,
-    question: Question,
+    boundaries: Sequence[int],
+    question: str,
     reply: Reply,
     tables: Tables,
+    short: bool,
     trace: Trace,
     note: dict[str, Any],
 ) -> Iterator[Event]:
-    """The words of the chosen lines that answer the question."""
-    bearing = [p.number for p in _bearing(question, reply, tables)]
-    if not bearing or question.intents & {"why"}:
+    """The words of the evidence that answer the question, or the whole sentence that they stand in."""
+    lines = [" ".join(e.text.split()) for e in reply.evidence]
+    found = copied(engine, prompt.tokens, boundaries, lines)
+    if found is None:
         return
-    lines = [" ".join(reply.evidence[n - 1].text.split()) for n in bearing]
-    lead = prompts.quoted(reply.evidence, bearing, question.language, short=True)
-    boundaries = [*prompt.boundaries, prompt.asked, len(prompt.tokens)]
-    found = answer_span(engine, prompt.tokens + engine.tokenize(lead), boundaries, lines)
-    text = whole(lines[found.line], found.text, tables.lexicon)
-    note["span"] = found.text
+    note |= {"span": found.text, "log_probability": round(found.log_probability, 3)}
+    # Words of the question alone answer nothing; what does stands beside them.
+    short = short and bool(content(found.text) - content(question))
+    text = whole(lines[found.line], found.text, tables.lexicon, short)
     if content(text):
-        yield from emit(reply, Sentence(as_sentence(text), (bearing[found.line],), "quote", "words of the line"), trace)
+        yield from emit(reply, Sentence(as_sentence(text), (found.line + 1,), "quote", "words of the line"), trace)
 
 
 def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:
@@ -181,7 +189,7 @@ def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace)
         text = as_quote(line, question, reply.latest)
         yield from emit(reply, Sentence(text, (pick.number,), "quote", "the line itself"), trace)
     if not reply.sentences:
-        reply.refusal = "no line found bears on the question"
+        reply.refusal = reason("unrelated", question.language)
 
 
 def _judged(reply: Reply, judge: Judge, mode: str, trace: Trace) -> Iterator[Event]:

@@ -9,6 +9,7 @@ from ragq.index.stem import stem
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.course import has_value
 from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.language import Language
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables, as_asked
 from ragq.pipeline.words import content, stems
@@ -16,22 +17,44 @@ from ragq.pipeline.words import content, stems
 # Share of the question's content words that the evidence must hold together.
 MIN_COVERAGE = 0.34
 _REFUSAL = {"en": "The record does not say.", "es": "La historia no lo dice."}
+_LIBRARY = {"en": "The documents do not say.", "es": "Los documentos no lo dicen."}
 _ABSENT = {
     "en": "The record does not say: it does not mention {names}.",
     "es": "La historia no lo dice: no menciona {names}.",
 }
-_REASON = {"en": "{names} is not in the patient's documents", "es": "{names} no está en los documentos del paciente"}
+_REASONS: dict[str, dict[Language, str]] = {
+    "absent": {
+        "en": "{names} is not in the patient's documents",
+        "es": "{names} no está en los documentos del paciente",
+    },
+    "no document": {"en": "no document was found", "es": "no se encontró ningún documento"},
+    "silent": {"en": "the documents say nothing of {names}", "es": "los documentos no dicen nada de {names}"},
+    "no answer": {
+        "en": "the lines found do not seem to answer the question",
+        "es": "las líneas halladas no parecen responder a la pregunta",
+    },
+    "unrelated": {
+        "en": "no line found bears on the question",
+        "es": "ninguna línea hallada tiene que ver con la pregunta",
+    },
+    "no word": {
+        "en": "the question holds no word to look up",
+        "es": "la pregunta no tiene ninguna palabra que buscar",
+    },
+}
 _RESULT = {"en": "a result for {name}", "es": "un resultado de {name}"}
 
 
-def refusal_text(question: Question, absent: str | None) -> str:
+def refusal_text(question: Question, absent: str | None, patient: str | None) -> str:
     """What is shown when nothing supports an answer, with the names that the record lacks."""
-    return _ABSENT[question.language].format(names=absent) if absent else _REFUSAL[question.language]
+    if absent:
+        return _ABSENT[question.language].format(names=absent)
+    return (_LIBRARY if patient is None else _REFUSAL)[question.language]
 
 
-def absent_reason(question: Question, absent: str) -> str:
-    """Why a question is refused whose names the record lacks."""
-    return _REASON[question.language].format(names=absent)
+def reason(kind: str, language: Language, names: str = "") -> str:
+    """Why a question is refused, by one of the kinds above; `names` are what is missing, where the kind names them."""
+    return _REASONS[kind][language].format(names=names)
 
 
 def unmentioned(question: Question, tables: Tables) -> str | None:
@@ -73,11 +96,12 @@ def nothing_supports(question: Question, evidence: Sequence[Evidence], tables: T
     """A reason when the evidence holds too few of the question's own words, else None."""
     words = {stem(t): t for t in reversed(tokenize(question.text)) if stem(t) in content(question.text)}
     if not evidence:
-        return "no document was found"
+        return reason("no document", question.language)
     there = {w for e in evidence for w in stems(f"{e.section} {e.text}")}
     missing = [t for w, t in words.items() if not {w, *(stem(x) for x in tables.lexicon.synonyms(t))} & there]
     if words and not question.mentions and 1 - len(missing) / len(words) < MIN_COVERAGE:
-        return f"the documents say nothing of {_listed(_as_written(question.text, missing))}"
+        named = _listed(_as_written(question.text, missing), question.language)
+        return reason("silent", question.language, named)
     return None
 
 
@@ -87,6 +111,7 @@ def _as_written(text: str, tokens: Sequence[str]) -> list[str]:
     return [next((w for w in words if token in tokenize(w)), token) for token in reversed(tokens)]
 
 
-def _listed(words: Sequence[str]) -> str:
+def _listed(words: Sequence[str], language: Language) -> str:
     quoted = [f"'{w}'" for w in words]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+    either = "or" if language == "en" else "o"
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} {either} {quoted[-1]}"

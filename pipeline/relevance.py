@@ -59,6 +59,8 @@ def reranker_of(rag: Ragq, summary: str, patient: str | None, cached: bool) -> R
         return rag.reranker()
     engine = rag.engine()
     with engine.lock:
-        prompt = prompts.Prompt(tuple(prompts.stable_blocks(engine, summary)))
+        prompt = prompts.Prompt(
+            tuple(prompts.stable_blocks(engine, summary, patient is None and rag.settings.mode != "lenient"))
+        )
         prepare_prefix(rag, engine, prompt, patient, cached)
     return ModelReranker(engine, prompt.tokens, prompt.boundaries)

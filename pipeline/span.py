@@ -1,7 +1,8 @@
-"""Span: the words of a quoted line that answer the question, chosen by the model token by token among the line's own.
+"""Span: the words of the evidence that answer the question, written by the model where it may write nothing but what stands
+there.
 
-What comes out stands in the line word for word; extractive reading as in SQuAD (Rajpurkar et al. 2016), with the generator in
-the place of a trained reader.
+What comes out stands in a line word for word; extractive reading as in SQuAD (Rajpurkar et al. 2016), with the generator in
+the place of a trained reader. Asked to copy, a small model finds the place better than it names the line's number.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from ragq.index.boundary import sentence_ends
 from ragq.index.lexicon import Lexicon
 from ragq.index.spans import protected
@@ -18,51 +20,77 @@ from ragq.index.spans import protected
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
 
-# What the model may write instead of a further word: that it is done.
-_ENDS = ("\n", ".", ";", "\n\n", ".\n", ".\n\n")
+# So many of the likeliest next tokens are tried for one that goes on with a line.
+TRIED = 64
+# What begins a token with which the model says that it is done; so does one that ends its turn.
+_CLOSING = (b'"', "”".encode(), b"\n")
+MAX_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Words of `lines[line]`, as they stand there."""
+    """Words of `lines[line]`, as they stand there, and how likely the model found each token of them on average (log)."""
 
     line: int
     text: str
+    log_probability: float
 
 
-def answer_span(engine: LlamaEngine, tokens: Sequence[int], boundaries: Sequence[int], lines: Sequence[str]) -> Span:
-    """The run of words of one of `lines` that the model writes after `tokens` when it may write nothing else; greedy.
+def copied(engine: LlamaEngine, tokens: Sequence[int], boundaries: Sequence[int], lines: Sequence[str]) -> Span | None:
+    """What the model writes after `tokens` where each token must go on with words of one of `lines`; greedy.
 
-    The caller holds `engine.lock`.
+    `tokens` end with an opened quotation mark. None where it would begin with nothing that stands there. The caller holds
+    `engine.lock`.
     """
-    ids = [engine.tokenize(" " + line) for line in lines]
-    pieces = [[engine.piece(i) for i in row] for row in ids]
-    ends = {engine.tokenize(e)[0] for e in _ENDS} | {engine.chat_frame()[2][0]}
+    rows = [line.encode() for line in lines]
+    lower = [row.lower() for row in rows]  # ASCII letters alone, so that places stay the same
     engine.prefill(tokens, boundaries)
-    # Where the next token may stand: (line, place in it).
-    at = [(n, i) for n, row in enumerate(pieces) for i, piece in enumerate(row) if piece[:1].isspace()]
-    chosen: list[int] = []
-    line = 0
-    while at:
-        allowed = {ids[n][i] for n, i in at}
-        # A word is not cut: the model may end where the next piece does not go on with one.
-        may_end = bool(chosen) and any(not pieces[n][i][:1].isalnum() for n, i in at)
-        row = np.asarray(engine.logits())
-        best = max([*allowed, *(ends - allowed if may_end else ())], key=lambda token: float(row[token]))
-        if best not in allowed:
+    places = [(n, at) for n, row in enumerate(rows) for at in range(len(row)) if not _cuts(row, at)]
+    on = places
+    length, taken, total = 0, 0, 0.0
+    while taken < MAX_TOKENS:
+        logits = np.asarray(engine.logits())
+        may_end = taken > 0 and any(not _cuts(rows[n], at + length) for n, at in places)
+        for token in _likeliest(logits):
+            piece = engine.piece(token)
+            if may_end and (engine.is_end(token) or piece.lstrip(b" .,;)").startswith(_CLOSING)):
+                on = []
+                break
+            piece = (piece if length else piece.lstrip()).lower()
+            on = [(n, at) for n, at in places if piece and lower[n].startswith(piece, at + length)]
+            if on:
+                total += float(logits[token] - np.logaddexp.reduce(logits))
+                length += len(piece)
+                engine.decode([token])
+                break
+        if not on:
             break
-        chosen.append(best)
-        found = [(n, i) for n, i in at if ids[n][i] == best]
-        line = found[0][0]
-        at = [(n, i + 1) for n, i in found if i + 1 < len(ids[n])]
-        engine.decode([best])
-    text = b"".join(engine.piece(token) for token in chosen).decode("utf-8", "ignore")
-    return Span(line, text.strip(" ,;:\n"))
+        places, taken = on, taken + 1
+    if not taken:
+        return None
+    line, start = next(((n, at) for n, at in places if not _cuts(rows[n], at + length)), places[0])
+    end = next(e for e in range(start + length, len(rows[line]) + 1) if not _cuts(rows[line], e))
+    return Span(line, rows[line][start:end].decode().strip(" ,;:"), total / taken)
 
 
-def whole(line: str, text: str, lexicon: Lexicon) -> str:
+def _likeliest(logits: NDArray[np.float32]) -> list[int]:
+    """The TRIED likeliest tokens, the best first."""
+    some = np.argpartition(-logits, TRIED)[:TRIED]
+    return [int(t) for t in some[np.argsort(-logits[some], kind="stable")]]
+
+
+def _cuts(row: bytes, at: int) -> bool:
+    """Whether a cut before byte `at` would go through a word."""
+    return 0 < at < len(row) and _of_word(row[at - 1]) and _of_word(row[at])
+
+
+def _of_word(byte: int) -> bool:
+    return byte >= 0x80 or chr(byte).isalnum()
+
+
+def whole(line: str, text: str, lexicon: Lexicon, short: bool = True) -> str:
     """The span with every value that it cuts made whole; its whole sentence where that denies or limits something outside
-    the span, so that a short answer never says the opposite of its line.
+    the span, so that a short answer never says the opposite of its line, and always where it need not be `short`.
     """
     start = line.find(text)
     if not text or start < 0:
@@ -72,7 +100,7 @@ def whole(line: str, text: str, lexicon: Lexicon) -> str:
     first = max(c for c in cuts if c <= start)
     last = min(c for c in cuts if c >= end)
     spans = [s for s in protected(line, lexicon) if s.start < last and s.end > first]
-    if any(s.kind == "negation" and not start <= s.start < end for s in spans):
+    if not short or any(s.kind == "negation" and not start <= s.start < end for s in spans):
         return line[first:last].strip()
     cut = [s for s in spans if s.start < end and s.end > start]
     return line[min([start, *(s.start for s in cut)]) : max([end, *(s.end for s in cut)])].strip()

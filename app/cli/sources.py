@@ -6,18 +6,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragq.cli.terminal import cut, printable
+from ragq.pipeline.language import Language, language_of
 
 if TYPE_CHECKING:
     from ragq.pipeline.answer import Answer, Citation
 
 
+_HEADS: dict[Language, tuple[str, str]] = {
+    "en": ("Reason", "Nearest in the documents"),
+    "es": ("Motivo", "Lo más cercano en los documentos"),
+}
+
+
 def source_lines(citations: Sequence[Citation], columns: int | None) -> list[str]:
-    """One line per citation, `[1] patient 42 · bundle.json · Active medications: "quote"`; quotes cut to `columns`."""
+    """One line per citation, `[1] patient 42 · bundle.json · Active medications: "quote"`; quotes cut to `columns`. The
+    day of a note is told where neither its place nor the quote does.
+    """
     lines = []
     for c in citations:
-        place = " · ".join(
-            p for p in (shard_name(c.shard), c.document, c.section, f"page {c.page}" if c.page else "") if p
-        )
+        day = "" if not c.date or c.date in f"{c.document} {c.section} {c.quote}" else c.date
+        page = f"page {c.page}" if c.page else ""
+        place = " · ".join(p for p in (shard_name(c.shard), c.document, day, c.section, page) if p)
         head = printable(f"[{c.index}] {place}: ").replace("\n", " ")
         quote = " ".join(printable(c.quote).split())
         room = None if columns is None else max(columns - len(head) - 2, 20)
@@ -26,10 +35,11 @@ def source_lines(citations: Sequence[Citation], columns: int | None) -> list[str
 
 
 def refusal_lines(answer: Answer, columns: int | None) -> list[str]:
-    """Why nothing was answered, and the evidence that came nearest."""
-    lines = [f"Reason: {printable(answer.refusal or '')}."]
+    """Why nothing was answered, and the evidence that came nearest, in the language of the question."""
+    because, nearest = _HEADS[language_of(answer.question)]
+    lines = [f"{because}: {printable(answer.refusal or '')}."]
     if answer.nearest:
-        lines += ["Nearest in the documents:", *source_lines(answer.nearest, columns)]
+        lines += [f"{nearest}:", *source_lines(answer.nearest, columns)]
     return lines
 
 

@@ -9,9 +9,13 @@ import pytest
 from ragq.engine.llama import LlamaEngine
 from ragq.engine.models import find, installed
 from ragq.index.lexicon import Lexicon
-from ragq.pipeline.span import answer_span, whole
+from ragq.pipeline.span import copied, whole
 
-LINES = ("EGR1 is upregulated in infected cells and localizes to the nucleus.", "It was first described in 1987.")
+LINES = (
+    "EGR1 is upregulated in infected cells and localizes to the nucleus.",
+    "It was first described in 1987.",
+    "Dosis máxima: 4 g al día según la guía.",
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,18 +26,28 @@ def engine(models_dir: Path) -> Iterator[LlamaEngine]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    "asked", ["Where does EGR1 localize? Answer in a few words:", "When was it described?", "Banana"]
-)
+@pytest.mark.parametrize("asked", ["Where does EGR1 localize?", "When was it described?", "¿Dosis máxima?", "Banana"])
 def test_span_stands_in_the_line_it_names_whatever_is_asked(engine: LlamaEngine, asked: str) -> None:
-    tokens = engine.tokenize("\n".join(LINES) + f"\nQuestion: {asked}")
-    found = answer_span(engine, tokens, [], LINES)
-    assert found.text
+    tokens = engine.tokenize("\n".join(LINES) + f'\nQuestion: {asked}\nAnswer: "')
+    found = copied(engine, tokens, [], LINES)
+    assert found is not None
     assert found.text in LINES[found.line]
     before, _, after = LINES[found.line].partition(found.text)
     assert not (before[-1:].isalnum() and found.text[0].isalnum())
     assert not (found.text[-1].isalnum() and after[:1].isalnum())
-    assert answer_span(engine, tokens, [], LINES) == found
+    assert found.log_probability < 0
+    assert copied(engine, tokens, [], LINES) == found
+
+
+def test_span_is_what_the_model_was_writing_in_the_letters_of_the_line(engine: LlamaEngine) -> None:
+    tokens = engine.tokenize('EGR1 was described in 1987. In one word, the gene was called "egr1". Again: "')
+    found = copied(engine, tokens, [], ["The gene EGR1.", "The city."])
+    assert found is not None
+    assert (found.line, found.text) == (0, "EGR1")
+
+
+def test_nothing_is_copied_from_no_line(engine: LlamaEngine) -> None:
+    assert copied(engine, engine.tokenize('Answer: "'), [], []) is None
 
 
 @pytest.mark.parametrize(
@@ -49,3 +63,8 @@ def test_span_stands_in_the_line_it_names_whatever_is_asked(engine: LlamaEngine,
 )  # fmt: skip
 def test_values_are_whole_and_negations_stay(line: str, text: str, told: str) -> None:
     assert whole(line, text, Lexicon()) == told
+
+
+def test_a_strict_answer_is_the_whole_sentence() -> None:
+    line = "It was found early. EGR1 localizes to the nucleus. So they say."
+    assert whole(line, "the nucleus", Lexicon(), short=False) == "EGR1 localizes to the nucleus."
