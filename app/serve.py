@@ -154,9 +154,10 @@ class Daemon:
         os.environ.update({str(k): str(v) for k, v in order["environment"].items() if str(k).startswith("RAGQ_")})
         flags = {k: tuple(v) if isinstance(v, list) else v for k, v in order["flags"].items()}
         settings = load({**flags, "home": self.home})
-        if self._rag is None or settings != self._settings:
+        if self._rag is None or not self._rag.turn_to(settings):
             self._close()
-            self._rag, self._settings = Ragq(settings), settings
+            self._rag = Ragq(settings)
+        self._settings = settings
         return self._rag
 
     def _close(self) -> None:

@@ -16,7 +16,10 @@ from ragq.places import default_home as default_home
 from ragq.places import quiet_hub as quiet_hub
 
 PREFIX = "RAGQ_"
-_SIZE = re.compile(r"auto|\d+(\.\d+)?\s*[KMG]?B?|(\d{1,2}(\.\d+)?|100(\.0+)?)\s*%", re.IGNORECASE)
+# Memory for experts: a size (number, unit), or a share of them all (%).
+EXPERT_RAM = re.compile(
+    r"(?P<size>\d+(?:\.\d+)?)\s*(?P<unit>[KMG]?)B?|(?P<share>\d{1,2}(?:\.\d+)?|100(?:\.0+)?)\s*%|auto", re.IGNORECASE
+)
 
 
 class Settings(BaseModel):
@@ -94,7 +97,7 @@ class Settings(BaseModel):
     @field_validator("expert_ram")
     @classmethod
     def _is_size(cls, value: str | None) -> str | None:
-        if value is not None and not _SIZE.fullmatch(value.strip()):
+        if value is not None and not EXPERT_RAM.fullmatch(value.strip()):
             raise ValueError("expected a size as 2GB, a share up to 100%, or auto")
         return value
 

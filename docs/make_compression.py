@@ -6,11 +6,12 @@ Nobody types a number by hand; a test fails when the page and the result file di
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from blocks import fill
+from plots import plot
 
 DOCS = Path(__file__).parent
 RESULT = DOCS.parent / "eval" / "results" / "distil.json"
@@ -23,10 +24,8 @@ METHODS = (
 )
 SETS = ("clinic", "nq_20docs", "covidqa", "hotpotqa", "clapnq")
 COLOURS = {"selfinfo": "#1b6ca8", "sentences": "#2e8b57", "llmlingua": "#c0392b", "random": "#7f8c8d"}
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 360, 60, 20, 190, 50
 
 Results = Mapping[str, float]
-Points = Sequence[tuple[float, float]]
 
 
 def quality_table(r: Results) -> str:
@@ -105,7 +104,8 @@ def quality_plot(r: Results) -> str:
         for method, says in METHODS if method in COLOURS
     }  # fmt: skip
     top = max([1.1, *(y for _, points in series.values() for _, y in points)])
-    return _plot(series, (1, 10), (0, top), "times shorter", [1, 2, 4, 6, 8, 10], [0, 0.25, 0.5, 0.75, 1.0], "{:g}")
+    shares = {v: f"{v:g}" for v in (0, 0.25, 0.5, 0.75, 1.0)}
+    return plot(series, {v: f"{v}" for v in (1, 2, 4, 6, 8, 10)}, shares, "times shorter", (1, 10), (0, top))
 
 
 def time_plot(r: Results) -> str:
@@ -120,38 +120,9 @@ def time_plot(r: Results) -> str:
         )
     }
     top = max(y for _, points in series.values() for _, y in points)
-    ticks = [round(top * i / 4, 1) for i in range(5)]
-    return _plot(series, (0, max(sizes) * 1.05), (0, top), "tokens of text found", [0, *sizes], ticks, "{:g} s")
-
-
-def _plot(
-    series: Mapping[str, tuple[str, Points]], xs: tuple[float, float], ys: tuple[float, float], label: str,
-    x_ticks: Sequence[float], y_ticks: Sequence[float], form: str,
-) -> str:  # fmt: skip
-    def x(v: float) -> float:
-        return LEFT + (v - xs[0]) / (xs[1] - xs[0]) * (WIDTH - LEFT - RIGHT)
-
-    def y(v: float) -> float:
-        return HEIGHT - BOTTOM - (v - ys[0]) / (ys[1] - ys[0]) * (HEIGHT - TOP - BOTTOM)
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-    ]
-    for v in y_ticks:
-        out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(v):.1f}" y2="{y(v):.1f}" stroke="#ddd"/>')
-        out.append(f'<text x="{LEFT - 8}" y="{y(v) + 4:.1f}" text-anchor="end">{form.format(v)}</text>')
-    for v in x_ticks:
-        out.append(f'<text x="{x(v):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{v:,.0f}</text>')
-    out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{label}</text>')
-    for i, (says, (colour, points)) in enumerate((k, v) for k, v in series.items() if v[1]):
-        path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        out += [f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="3.5" fill="{colour}"/>' for a, b in points]
-        at = TOP + 10 + 20 * i
-        out.append(f'<rect x="{WIDTH - RIGHT + 15}" y="{at - 9}" width="12" height="12" fill="{colour}"/>')
-        out.append(f'<text x="{WIDTH - RIGHT + 33}" y="{at + 1}">{says}</text>')
-    return "\n".join([*out, "</svg>", ""])
+    seconds = {v: f"{v:g} s" for v in (round(top * i / 4, 1) for i in range(5))}
+    tokens = {v: f"{v:,}" for v in (0, *sizes)}
+    return plot(series, tokens, seconds, "tokens of text found", (0, max(sizes) * 1.05), (0, top))
 
 
 def _sizes(r: Results) -> list[int]:

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import plots
 from blocks import fill, where
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +52,6 @@ ROWS = (
     ("hidden_read_share", "read time hidden by the way to predict that is kept (0: none is kept)", "{:.2f}"),
 )
 _WAY = re.compile(r"predict_speed_(\w+)_(\d+)")
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 360, 60, 20, 220, 50
 
 
 def budgets(report: dict[str, Any]) -> str:
@@ -110,32 +110,9 @@ def plot(report: dict[str, Any]) -> str:
         lines["the same, WILLNEED"] = ("#8e44ad", [(25, results["apart_advised_tok_s"])])
     most = 1.3 * max(v for _, v in lines["resident"][1])
 
-    def x(budget: float) -> float:
-        return LEFT + budget / 100 * (WIDTH - LEFT - RIGHT)
-
-    def y(value: float) -> float:
-        return HEIGHT - BOTTOM - min(value, most) / most * (HEIGHT - TOP - BOTTOM)
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-    ]
-    step = 10 if most < 80 else 20
-    for value in range(0, int(most) + 1, step):
-        out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#ddd"/>')
-        out.append(f'<text x="{LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value}</text>')
-    for budget in found:
-        out.append(f'<text x="{x(budget):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{budget} %</text>')
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    out.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">memory for experts; decoding, tok/s</text>')
-    for i, (says, (colour, points)) in enumerate(lines.items()):
-        path = " ".join(f"{x(b):.1f},{y(v):.1f}" for b, v in points)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        out += [f'<circle cx="{x(b):.1f}" cy="{y(v):.1f}" r="3" fill="{colour}"/>' for b, v in points]
-        at = TOP + 10 + 20 * i
-        out.append(f'<rect x="{WIDTH - RIGHT + 15}" y="{at - 9}" width="12" height="12" fill="{colour}"/>')
-        out.append(f'<text x="{WIDTH - RIGHT + 33}" y="{at + 1}">{says}</text>')
-    return "\n".join([*out, "</svg>", ""])
+    rates = {v: f"{v}" for v in range(0, int(most) + 1, 10 if most < 80 else 20)}
+    label = "memory for experts; decoding, tok/s"
+    return plots.plot(lines, {b: f"{b} %" for b in found}, rates, label, (0, 100), (0, most))
 
 
 def page(text: str, report: dict[str, Any]) -> str:

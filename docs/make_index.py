@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import plots
 from blocks import fill
 
 DOCS = Path(__file__).parent
@@ -34,7 +35,6 @@ LINES = (
     ("peer.rank_bm25.p50_ms", "BM25 alone, rank-bm25", "#c0392b"),
     ("open_ms", "open a cold index", "#7f8c8d"),
 )
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 420, 70, 20, 210, 50
 
 
 def quality_table(report: dict[str, Any], default: str, others: Iterable[str]) -> str:
@@ -97,35 +97,10 @@ def plot(report: dict[str, Any]) -> str:
     }
     values = [v for _, points in series.values() for _, v in points]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    left, right = math.log10(sizes[0]), math.log10(sizes[-1])
-
-    def x(n: float) -> float:
-        return LEFT + (math.log10(n) - left) / (right - left) * (WIDTH - LEFT - RIGHT)
-
-    def y(value: float) -> float:
-        return HEIGHT - BOTTOM - (math.log10(value) - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-    ]
-    for power in range(low, high + 1):
-        at = y(10.0**power)
-        out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
-        out.append(f'<text x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{10.0**power:g} ms</text>')
-    for n in sizes:
-        out.append(f'<text x="{x(n):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{n:,}</text>')
-    out.append(
-        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">chunks in one shard</text>'
-    )
-    for i, (says, (colour, points)) in enumerate(series.items()):
-        path = " ".join(f"{x(n):.1f},{y(v):.1f}" for n, v in points)
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        out += [f'<circle cx="{x(n):.1f}" cy="{y(v):.1f}" r="3" fill="{colour}"/>' for n, v in points]
-        at = TOP + 10 + 20 * i
-        out.append(f'<rect x="{WIDTH - RIGHT + 15}" y="{at - 9}" width="12" height="12" fill="{colour}"/>')
-        out.append(f'<text x="{WIDTH - RIGHT + 33}" y="{at + 1}">{says}</text>')
-    return "\n".join([*out, "</svg>", ""])
+    times = {10.0**power: f"{10.0**power:g} ms" for power in range(low, high + 1)}
+    chunks = {n: f"{n:,}" for n in sizes}
+    ends = (sizes[0], sizes[-1]), (10.0**low, 10.0**high)
+    return plots.plot(series, chunks, times, "chunks in one shard", *ends, logarithmic=True)
 
 
 def other_figures(report: dict[str, Any]) -> str:

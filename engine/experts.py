@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -33,9 +32,9 @@ from ragq.engine.prediction import OFF, Controller, Predictor, Way
 from ragq.engine.tap import Tap, model_tensors, placed
 from ragq.errors import ModelError, UsageError
 from ragq.files import private_dir, write_atomic
+from ragq.settings import EXPERT_RAM
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMG]?)B?|(%))", re.IGNORECASE)
 # Tokens in one step from which on nearly every expert of a layer is chosen by some of them.
 BATCH = 16
 _NOTHING: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -47,15 +46,15 @@ def read_budget(text: str, whole: int, dense: float) -> int:
 
     Raises UsageError for anything else.
     """
-    if text == "auto":
+    if text.strip().lower() == "auto":
         free = available_memory()
         return whole if free is None else max(0, int(free - dense - RESERVE))
-    match = _SIZE.fullmatch(text.strip())
+    match = EXPERT_RAM.fullmatch(text.strip())
     if not match:
-        raise UsageError(f"expert_ram: expected a size as 2GB, a share as 25%, or auto (found {text!r})")
-    if match[3]:
-        return int(whole * float(match[1]) / 100)
-    return int(float(match[1]) * _UNITS[(match[2] or "").upper()])
+        raise UsageError(f"expert_ram: expected a size as 2GB, a share up to 100%, or auto (found {text!r})")
+    if match["share"]:
+        return int(whole * float(match["share"]) / 100)
+    return int(float(match["size"]) * _UNITS[match["unit"].upper()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from ragq.eval.grounded_signals import row_of
 from ragq.eval.partial import Partial
 from ragq.eval.public import Case
 from ragq.eval.values import unsupported_values
+from ragq.files import private_dir
 from ragq.index.lexicon import Lexicon
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.add import add_documents
@@ -50,7 +51,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "no rerank": {"reranker": None},
 }
 CLOSED = "closed book"
-SETS = ("clinic", *public.SETS)
+# Visit notes with drugs that interact: the one public set that is asked of patients.
+NOTES = "ddi_over_notes"
+SETS = ("clinic", *public.SETS, NOTES)
 N, QUICK_N = 12, 3
 QUICK_WAYS = ("shipped", "lenient", CLOSED)
 JUDGED, QUICK_JUDGED = {"halueval": 24, "medec": 100}, {"halueval": 6, "medec": 40}
@@ -142,6 +145,8 @@ def _drawn(rag: Ragq, data: Path, name: str, wanted: Wanted) -> list[Asked]:
             for g in gold
         ]  # fmt: skip
     try:
+        if name == NOTES:
+            return _interacting(rag, data, wanted)
         drawn = public.read_public(data, name, wanted.n, wanted.seed)
     except OSError as error:
         sys.stderr.write(f"{error.filename}: not here, {name} is left out\n")
@@ -149,6 +154,22 @@ def _drawn(rag: Ragq, data: Path, name: str, wanted: Wanted) -> list[Asked]:
     for corpus, passages in drawn.corpora.items():
         public_home.add_corpus(rag, corpus, passages)
     return [Asked(case) for case in drawn.cases]
+
+
+def _interacting(rag: Ragq, data: Path, wanted: Wanted) -> list[Asked]:
+    """Each note as a patient of its own, asked what interacts, over the sample's monographs; right when the answer names
+    the drugs that do.
+    """
+    add_documents(rag, "shared:default", [CLINIC / "shared"])
+    found = []
+    for note, text, drugs in public.read_interactions(data, wanted.n, wanted.seed):
+        folder = private_dir(rag.settings.home / "documents" / note)
+        (folder / f"{note}.txt").write_text(text, encoding="utf-8")
+        add_documents(rag, f"patient:{note}", [folder])
+        question = "Which of the patient's drugs interact?"
+        case = Case(note, NOTES, question, drugs, note, frozenset({f"{note}.txt"}))
+        found.append(Asked(case, Gold(note, note, "en", NOTES, question, True, "", tuple((d,) for d in drugs), (), ())))
+    return found
 
 
 def _row(rag: Ragq, own: Settings, asked: Asked, way: str) -> Row:

@@ -63,6 +63,19 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
 
 
+def read_interactions(data: Path, n: int, seed: int) -> list[tuple[str, str, tuple[str, ...]]]:
+    """`n` visit notes that name drugs of which published lists say that they interact: id, text, and those drugs.
+
+    Raises OSError where the files are absent.
+    """
+    rows = _drawn(rows_of(data / "ddi_over_notes" / "positive.jsonl"), n, Random(seed))
+    notes = {r["id"]: r["note"] for r in rows_of(data / "clinical_notes" / "aci_notes.jsonl")}
+    return [
+        (r["note_id"], notes[r["note_id"]], tuple(sorted({d for pair in r["interactions"] for d in pair["drugs"]})))
+        for r in rows
+    ]
+
+
 def _drawn(rows: Sequence[dict[str, Any]], n: int, random: Random) -> list[dict[str, Any]]:
     return random.sample(rows, min(n, len(rows)))
 

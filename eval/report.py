@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -132,21 +133,29 @@ class Difference:
         return self.high < 0 if self.more_is_better else self.low > 0
 
 
-def differences(left: Sequence[Row], right: Sequence[Row], ratios: Sequence[Ratio], seed: int) -> list[Difference]:
-    """What changed between two runs over the same questions in the same order."""
+def differences(
+    left: Sequence[Row], right: Sequence[Row], ratios: Sequence[Ratio], seed: int, by_way: bool = False
+) -> list[Difference]:
+    """What changed between two runs over the same questions in the same order; `by_way`, for each way of asking (a row's
+    `route`) apart.
+    """
+    ways = dict.fromkeys(row["route"] for row in right) if by_way else [None]
     found = []
-    for ratio in ratios:
-        was, now = ratio.mean(left), ratio.mean(right)
-        bounds = ratio.difference(left, right, seed)
+    for way, ratio in itertools.product(ways, ratios):
+        kept = [i for i, row in enumerate(right) if way is None or row["route"] == way]
+        old, new = [left[i] for i in kept], [right[i] for i in kept]
+        was, now = ratio.mean(old), ratio.mean(new)
+        bounds = ratio.difference(old, new, seed)
         if was is not None and now is not None and bounds is not None:
-            found.append(Difference(ratio.name, was, now, *bounds, ratio.more_is_better))
+            name = ratio.name if way is None else f"{way}: {ratio.name}"
+            found.append(Difference(name, was, now, *bounds, ratio.more_is_better))
     return found
 
 
 def losses(before: Report, after: Report, ratios: Sequence[Ratio], seed: int) -> list[Difference]:
     """The significant losses from `before` to `after`. Raises UsageError as `compare` does."""
     left, right = _paired(before, after)
-    return [d for d in differences(left, right, ratios, seed) if d.is_loss]
+    return [d for d in differences(left, right, ratios, seed, by_way=before["suite"] != "qa") if d.is_loss]
 
 
 def _paired(before: Report, after: Report) -> tuple[list[Row], list[Row]]:
@@ -167,7 +176,7 @@ def compare(before: Report, after: Report, ratios: Sequence[Ratio], seed: int) -
     """
     left, right = _paired(before, after)
     lines = [[f"{len(right)} questions in both", "before", "after", "difference", "95 % interval", ""]]
-    for d in differences(left, right, ratios, seed):
+    for d in differences(left, right, ratios, seed, by_way=before["suite"] != "qa"):
         sure = "*" if d.low > 0 or d.high < 0 else ""
         lines.append(
             [d.name, f"{d.before:.3f}", f"{d.after:.3f}", f"{d.change:+.3f}", f"{d.low:+.3f} to {d.high:+.3f}", sure]

@@ -18,6 +18,8 @@ _SENTENCE_END = re.compile(
     r"(?<![.!?…])[.!?…]++[\"')\]»”’*_]*+\s++(?=[\"'(\[«“‘¿¡*_]*+[^\W_a-zß-öø-ÿ])"
     r"|(?<![。！？])[。！？]++(?=\S)"
 )
+# The number of an item, at the start of a line or behind the sentence before: it stays with what it numbers.
+_NUMBER = re.compile(r"(?:\A|[\n.!?…:;]\s)\s*\d{1,2}\Z")
 _CLAUSE_END = re.compile(r"[;:]\s+|,\s+(?!\d)")
 _SPACE = re.compile(r"\s+")
 _LAST_WORD = re.compile(r"[^\s(\[\"'«“]*$")
@@ -60,9 +62,12 @@ def line_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Cut after sentences (English, Spanish, Chinese and Japanese), not after abbreviations such as `mg.`"""
+    """Cut after sentences (English, Spanish, Chinese and Japanese), not after abbreviations such as `mg.`, nor between an
+    item and its number.
+    """
     for match in _SENTENCE_END.finditer(text, start, end):
-        if match[0][0] != "." or not _is_abbreviation(text[max(start, match.start() - 20) : match.start()]):
+        before = text[max(start, match.start() - 20) : match.start()]
+        if match[0][0] != "." or not (_is_abbreviation(before) or _NUMBER.search(before)):
             yield match.end()
 
 

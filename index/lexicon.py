@@ -79,6 +79,11 @@ class Lexicon:
         """Classes of a canonical drug name; empty when no monograph names it."""
         return self.classes.get(drug, ())
 
+    def kin(self, drug: str) -> tuple[str, ...]:
+        """Classes of a drug by its monograph, or by the end of its name where there is none."""
+        stems = _table()["stem"]
+        return self.classes_of(drug) or tuple(c for c, ends in stems.items() if drug.endswith(tuple(ends)))
+
     def members(self, class_name: str) -> list[str]:
         """Drugs of a class."""
         return [drug for drug, classes in self.classes.items() if class_name in classes]

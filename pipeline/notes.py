@@ -101,7 +101,7 @@ class Notes:
         names: set[str] = set()
         for mention in self._lexicon.find(text):
             names.add(mention.name)
-            names |= set(self._lexicon.classes_of(mention.name))
+            names |= set(self._lexicon.kin(mention.name))
             if mention.kind in ("drug", "unknown-drug") and _LEVEL.match(text, mention.end):
                 names.add(f"{mention.name} level")
         return names

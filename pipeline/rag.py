@@ -64,6 +64,12 @@ def model_file(settings: Settings) -> Path:
     return running_path(settings.model, settings.models_dir)
 
 
+# Settings of what is opened once and kept.
+_OPENED = (
+    "home", "model", "reranker", "compressor", "n_ctx", "threads", "kv_type", "expert_ram", "speculate", "draft_model",
+)  # fmt: skip
+
+
 class Ragq:
     """Opens models on first use and keeps them; `close` frees them. Safe to share between threads: each question
     opens its own shards, and the engine answers one question at a time.
@@ -97,6 +103,23 @@ class Ragq:
         Nothing is loaded yet. Raises UsageError for an unknown setting.
         """
         return cls(load({"home": home, **flags}))
+
+    def turn_to(self, settings: Settings) -> bool:
+        """Go on with other settings and the models that are loaded, LoRA adapters exchanged over the same weights; False,
+        with nothing done, where these need something else opened.
+        """
+        from ragq.engine.options import read_adapters
+
+        settings, secret, trouble = _with_key(settings)
+        if secret != self.secret or any(getattr(settings, n) != getattr(self.settings, n) for n in _OPENED):
+            return False
+        with self._engine_lock:
+            if self._engine is not None and settings.adapter != self.settings.adapter:
+                adapters = read_adapters(settings.adapter, settings.models_dir)
+                with self._engine.lock:
+                    self._engine.use_adapters(adapters)
+            self.settings, self.key_trouble = settings, trouble
+        return True
 
     def __enter__(self) -> Ragq:
         return self

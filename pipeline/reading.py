@@ -18,7 +18,7 @@ from ragq.pipeline.judge import Judge, open_judge
 from ragq.pipeline.language import language_of
 from ragq.pipeline.pick import Pick, pick_lines, quotable
 from ragq.pipeline.question import Question
-from ragq.pipeline.quote import as_quote
+from ragq.pipeline.quote import as_quote, shortened
 from ragq.pipeline.refuse import reason
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
@@ -161,9 +161,11 @@ def _copy(
     if found is None:
         return
     note |= {"span": found.text, "log_probability": round(found.log_probability, 3)}
-    # Words of the question alone answer nothing; what does stands beside them.
-    short = short and bool(content(found.text) - content(question))
-    text = whole(lines[found.line], found.text, tables.lexicon, short)
+    line, asked = lines[found.line], content(question)
+    # Words of the question alone answer nothing; what does stands beside them: in their sentence, or in the line.
+    text = whole(line, found.text, tables.lexicon, short and bool(content(found.text) - asked))
+    if not content(text) - asked:
+        text = shortened(line, question)
     if content(text):
         yield from emit(reply, Sentence(as_sentence(text), (found.line + 1,), "quote", "words of the line"), trace)
 

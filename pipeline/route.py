@@ -133,7 +133,7 @@ def _as_written(name: str, text: str, tables: Tables) -> str:
 def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
     rows = [c for c in tables.record.allergies if c.row.status != "entered-in-error"]
     if not rows and tables.patient_shard:
-        return _allergies_in_notes(tables)
+        return _allergies_in_notes(tables, names)
     if not names:
         return _lines(question, "table:allergies", rows, tables) if rows else None
     found = [c for c in rows if any(is_about(c, name, tables.lexicon) for name in names)]
@@ -157,6 +157,11 @@ def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableA
 
 
 _ALLERGY = re.compile(r"\b(?:allerg|al[eé]rgi|anaphyla|anafil)\w*", re.IGNORECASE)
+# What a drug may have done without anybody calling it an allergy.
+_REACTION = re.compile(
+    r"\b(?:reaction|reacci[oó]n|hypersensitiv|hipersensib|urticaria|hives|angioedema|intoleran|rash|exantema|erupci[oó]n)\w*",
+    re.IGNORECASE,
+)
 
 
 def _only_in_notes(question: Question, key: str, name: str, rows: Sequence[Evidence], route: str) -> TableAnswer:
@@ -166,9 +171,12 @@ def _only_in_notes(question: Question, key: str, name: str, rows: Sequence[Evide
     return TableAnswer(route, (Statement(text[:1].upper() + text[1:], tuple(rows)),))
 
 
-def _allergies_in_notes(tables: Tables) -> TableAnswer | None:
-    """Without allergies in the structured record, every line of the notes that speaks of one, the latest first."""
-    rows = tables.notes.matching(_ALLERGY)[:4]
+def _allergies_in_notes(tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    """Without allergies in the structured record, every line of the notes that speaks of one, or of a reaction to what is
+    asked about; those that name it first, then the latest first.
+    """
+    named = [e for n in names for e in tables.notes.naming(n) if _ALLERGY.search(e.text) or _REACTION.search(e.text)]
+    rows = list(dict.fromkeys([*named, *tables.notes.matching(_ALLERGY)]))[:4]
     return TableAnswer("table:allergies", tuple(Statement(as_sentence(e.text), (e,)) for e in rows)) if rows else None
 
 
@@ -238,9 +246,13 @@ def _not_listed(question: Question, tables: Tables, name: str) -> Statement | No
     When they say nothing either, only a question for yes or no is answered, from the medication list itself.
     """
     active = [m.cited for m in tables.record.active()]
+    rows = tables.notes.naming(name)[:2]
+    if rows and not tables.record.medications and question.polar and "status" in question.intents:
+        # Nothing says yes or no for sure where there is no list: what was written last is told, and when.
+        said = " ".join((f"{e.date}: " if e.date else "") + as_sentence(e.text) for e in rows)
+        return Statement(say(question, "no_list", said=said), tuple(rows))
     if not active or "why" in question.intents:
         return None
-    rows = tables.notes.naming(name)[:2]
     if rows:
         said = " ".join(as_sentence(e.text) for e in rows)
         text = say(question, "not_a_medication", name=as_asked(question, [name]), said=said)

@@ -47,7 +47,7 @@ def qa(
     import sys
 
     from ragq.eval import page, report
-    from ragq.eval.qa import RATIOS
+    from ragq.eval.ratios import ratios_of
     from ragq.eval.suites import Selection, run
     from ragq.pipeline.rag import Ragq
 
@@ -61,7 +61,7 @@ def qa(
         page.write(made, html_file)
     typer.echo(report.table(made))
     if earlier:
-        typer.echo("\n" + report.compare(earlier, made, RATIOS, seed))
+        typer.echo("\n" + report.compare(earlier, made, ratios_of("qa"), seed))
 
 
 @evaluation.command("page")
@@ -96,7 +96,9 @@ def regress(
     seed: int = _SEED,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of a table."),
 ) -> None:
-    """Compare two reports over the questions they share, with paired bootstrap intervals.
+    """Compare two reports of one suite over the questions they share, with paired bootstrap intervals.
+
+    Reports of qa, faithfulness, ttft and peers; all but the first way by way.
 
     Example: ragq eval regress eval/results/qa.json new.json
 
@@ -108,13 +110,14 @@ def regress(
 
     from ragq.errors import RagqError
     from ragq.eval import report
-    from ragq.eval.qa import RATIOS
+    from ragq.eval.ratios import ratios_of
 
     was, now = report.read(before), report.read(after)
-    lost = report.losses(was, now, RATIOS, seed)
+    ratios = ratios_of(was["suite"])
+    lost = report.losses(was, now, ratios, seed)
     if as_json:
         typer.echo(json.dumps({"losses": [{**asdict(d), "change": d.change} for d in lost]}, indent=2))
     else:
-        typer.echo(report.compare(was, now, RATIOS, seed))
+        typer.echo(report.compare(was, now, ratios, seed))
     if lost:
         raise RagqError(f"worse than {before}: {', '.join(f'{d.name} {d.change:+.3f}' for d in lost)}")

@@ -25,6 +25,7 @@ _QUICK = typer.Option(False, "--quick", help="Fewer questions: two or three minu
 _MODEL = typer.Option(None, metavar="NAME", help="Generator: a registered name, a GGUF file or a hub id.")
 _JSON = typer.Option(None, "--json", metavar="FILE", help="Write the report here; a killed run continues.")
 _HTML = typer.Option(None, "--html", metavar="FILE", help="Write the report here as a page.")
+_COMPARE = typer.Option(None, "--compare", metavar="FILE", help="Tell the differences to this earlier report.")
 _HOME = typer.Option(None, metavar="DIR", help="Where the models live, instead of RAGQ_HOME.")
 
 # Suites that are benches of one part, by the name that `ragq bench` has for them.
@@ -49,6 +50,7 @@ def peers(
     data: Path = _DATA,
     json_file: Path | None = _JSON,
     html_file: Path | None = _HTML,
+    against: Path | None = _COMPARE,
     home: Path | None = _HOME,
 ) -> None:
     """Ask ragq and other RAG stacks the same questions over the same documents, with the same models, by turns.
@@ -69,15 +71,19 @@ def peers(
 
     if unknown := set(stack or ()) - set(peer_suite.STACKS):
         raise UsageError(f"unknown stack {', '.join(unknown)}; known: {', '.join(peer_suite.STACKS)}")
+    earlier = _earlier(against)
     wanted = peer_suite.Wanted(n, seed, tuple(stack or peer_suite.STACKS), seconds, prepare)
     made = peer_suite.run(load({"home": home}), data, wanted, env, f"ragq {shlex.join(sys.argv[1:])}", json_file)
-    _show(made, html_file)
+    _show(made, html_file, earlier, seed)
 
 
 @evaluation.command("faithfulness")
 def faithfulness(
     sets: list[str] | None = typer.Option(
-        None, "--set", metavar="NAME", help="Only this: clinic, covidqa, nq_20docs, clapnq, hotpotqa or pubmedqa."
+        None,
+        "--set",
+        metavar="NAME",
+        help="Only this: clinic, covidqa, nq_20docs, clapnq, hotpotqa, pubmedqa or ddi_over_notes.",
     ),
     way: list[str] | None = typer.Option(
         None, metavar="NAME", help="Only this way of asking: shipped, strict, lenient, 'context 640', 'closed book', …"
@@ -89,6 +95,7 @@ def faithfulness(
     data: Path = _DATA,
     json_file: Path | None = _JSON,
     html_file: Path | None = _HTML,
+    against: Path | None = _COMPARE,
     model: str | None = _MODEL,
     home: Path | None = _HOME,
 ) -> None:
@@ -120,8 +127,9 @@ def faithfulness(
         faithful.QUICK_JUDGED if quick else faithful.JUDGED,
         seconds,
     )
-    settings = load({"home": home, "model": model})
-    _show(faithful.run(settings, data, wanted, f"ragq {shlex.join(sys.argv[1:])}", json_file), html_file)
+    earlier, settings = _earlier(against), load({"home": home, "model": model})
+    made = faithful.run(settings, data, wanted, f"ragq {shlex.join(sys.argv[1:])}", json_file)
+    _show(made, html_file, earlier, seed)
 
 
 @evaluation.command("ttft")
@@ -132,6 +140,7 @@ def ttft(
     seconds: float | None = _SECONDS,
     json_file: Path | None = _JSON,
     html_file: Path | None = _HTML,
+    against: Path | None = _COMPARE,
     model: str | None = _MODEL,
     home: Path | None = _HOME,
 ) -> None:
@@ -150,20 +159,31 @@ def ttft(
     from ragq.eval import ttft
     from ragq.settings import load
 
-    settings = load({"home": home, "model": model})
+    earlier, settings = _earlier(against), load({"home": home, "model": model})
     wanted = ttft.Wanted(n or (ttft.QUICK_PAIRS if quick else ttft.PAIRS), quick, seed, seconds)
-    _show(ttft.run(settings, wanted, f"ragq {shlex.join(sys.argv[1:])}", json_file), html_file)
+    made = ttft.run(settings, wanted, f"ragq {shlex.join(sys.argv[1:])}", json_file)
+    _show(made, html_file, earlier, seed)
 
 
-def _show(made: Report | None, html_file: Path | None) -> None:
-    """Print a report's figures; nothing where the time ran out."""
+def _earlier(against: Path | None) -> Report | None:
+    """The report to compare with, read before anything is run."""
+    from ragq.eval import report
+
+    return report.read(against) if against else None
+
+
+def _show(made: Report | None, html_file: Path | None, earlier: Report | None, seed: int) -> None:
+    """Print a report's figures, and the differences to an earlier one; nothing where the time ran out."""
     from ragq.eval import page, report
+    from ragq.eval.ratios import ratios_of
 
     if made is None:
         return
     if html_file:
         page.write(made, html_file)
     typer.echo(report.figures_table(made))
+    if earlier:
+        typer.echo("\n" + report.compare(earlier, made, ratios_of(made["suite"]), seed))
 
 
 @evaluation.command("all")
@@ -222,8 +242,8 @@ def _suites(
 
     return {
         "qa": lambda file: qa(model, 20 if quick else None, None, None, seed, file, file.with_suffix(".html"), None, None, None, None, home),
-        "faithfulness": lambda file: faithfulness(None, None, None, quick, seed, None, data, file, file.with_suffix(".html"), model, home),
-        "ttft": lambda file: ttft(None, quick, seed, None, file, file.with_suffix(".html"), model, home),
+        "faithfulness": lambda file: faithfulness(None, None, None, quick, seed, None, data, file, file.with_suffix(".html"), None, model, home),
+        "ttft": lambda file: ttft(None, quick, seed, None, file, file.with_suffix(".html"), None, model, home),
         **{suite: part(name) for suite, name in _parts().items()},
     }  # fmt: skip
 

@@ -276,7 +276,7 @@ def test_budgets_are_sizes_or_shares(text, expected):
     assert read_budget(text, 1000, 0) == expected
 
 
-@pytest.mark.parametrize("text", ["", "lots", "-1GB", "2TB", "25 %x"])
+@pytest.mark.parametrize("text", ["", "lots", "-1GB", "2TB", "25 %x", "140%"])
 def test_a_budget_that_is_none_is_refused(text):
     with pytest.raises(UsageError, match="expert_ram"):
         read_budget(text, 1000, 0)

@@ -14,6 +14,7 @@ from ragq.errors import UsageError
 from ragq.eval import machine, qa, report
 from ragq.eval.bootstrap import Ratio
 from ragq.eval.partial import Partial
+from ragq.eval.ratios import ratios_of
 from ragq.settings import Settings
 
 EXACT = Ratio("facts_exact", lambda row: row["x"])
@@ -80,6 +81,18 @@ def test_compare_pairs_by_id_and_names_what_was_lost_and_gained(tmp_path: Path) 
     assert "gained  q002  INR 2?" in text
     with pytest.raises(UsageError, match="share no question"):
         report.compare(before, made([question(9, True)]), qa.RATIOS, seed=0)
+
+
+def test_other_suites_are_compared_way_by_way() -> None:
+    def asked(right: bool) -> list[qa.Result]:
+        rows = [{**question(i, True), "id": f"{i}:shipped", "route": "shipped"} for i in range(1, 30)]
+        return rows + [{**question(i, right), "id": f"{i}:lenient", "route": "lenient"} for i in range(1, 30)]
+
+    before, after = made(asked(True)) | {"suite": "ttft"}, made(asked(False)) | {"suite": "ttft"}
+    assert [d.name for d in report.losses(before, after, ratios_of("ttft"), seed=0)] == ["lenient: facts_exact"]
+    assert report.losses(before, before, ratios_of("ttft"), seed=0) == []
+    with pytest.raises(UsageError, match="those of qa, faithfulness, ttft, peers can"):
+        ratios_of("index")
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"schema": 99}'])

@@ -146,6 +146,10 @@ def test_wrapped_prose_is_split_at_sentences_not_at_lines():
         ('Ended (2024). "Fine." Next', ["Ended (2024). ", '"Fine." ', "Next"]),
         ("服用华法林。停药。", ["服用华法林。", "停药。"]),
         ("approx. five e.g. this etc. and so on", ["approx. five e.g. this etc. and so on"]),
+        (
+            "1. Stop warfarin. 2. Start apixaban. INR 2. Next visit.",
+            ["1. Stop warfarin. ", "2. Start apixaban. ", "INR 2. ", "Next visit."],
+        ),
     ],
 )
 def test_sentence_ends(text, sentences):

@@ -192,6 +192,24 @@ def test_notes_without_a_medication_list_are_asked_for_interactions(empty_home, 
         assert withheld.refusal.endswith("(lines of letter.md that give orders to the model were not read)")
 
 
+def test_notes_without_lists_tell_what_was_written_last_and_when(empty_home, tmp_path, light_embedder, offsets):
+    folder = tmp_path / "p"
+    folder.mkdir()
+    (folder / "a.md").write_text(
+        "# Visit 2023-05-02\n\nStarted warfarin 3 mg. Rash all over after amoxicillin in 2012.\n"
+    )
+    (folder / "b.md").write_text("# Visit 2024-01-15\n\nWarfarin was stopped. Her sister is allergic to latex.\n")
+    add(empty_home / "index", "patient:900", folder, light_embedder, offsets)
+    with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
+        assert rag.ask("Is she on warfarin?", "900").text == (
+            "The record has no medication list; the notes say, the latest first: 2024-01-15: Warfarin was stopped."
+            " 2023-05-02: Started warfarin 3 mg [1][2]."
+        )
+        allergic = rag.ask("Is she allergic to penicillin?", "900")
+        assert allergic.text.startswith("Rash all over after amoxicillin in 2012 [1].")
+        assert rag.ask("¿Es alérgica a la penicilina?", "900").text.startswith("Rash all over after amoxicillin")
+
+
 def test_a_patient_without_documents_is_not_spoken_for(empty_home, tmp_path, light_embedder, offsets):
     broken = tmp_path / "p" / "a.md"
     broken.parent.mkdir()
