@@ -20,7 +20,7 @@ _LONGEST = 6
 _STEM = re.compile(
     r"^[a-z]{2,}(?:xaban|gatran|parin|statina?|prila?|sartan|olol|dipina?|azola?e?|mycin|micina|cilli?na?|cycline|ciclina"
     r"|floxacino?|prazole?|gliptina?|gliflozina?|glutida?e?|zepam|zolam|triptan|setrona?|ximab|zumab|limumab|tinib"
-    r"|[a-z]vira?|caine|caina|formina?|thiazide|tiazida|semida?e?|oxetina?e?|tralina?e?|pramine?|triptilina|triptyline|peridone?a?"
+    r"|farina?|co?umarol|[a-z]vira?|caine|caina|formina?|thiazide|tiazida|semida?e?|oxetina?e?|tralina?e?|pramine?|triptilina|triptyline|peridone?a?"
     r"|apina?e?|azida?|rifam[a-z]+|barbital|profeno?|fenac[o]?|coxib|mab)$"
 )
 _NOT_DRUGS = {"azole", "statin", "statina", "heparin", "april", "abril", "lapin", "espina", "vira"}
@@ -99,6 +99,14 @@ class Lexicon:
 
 def _key(name: str) -> tuple[str, ...]:
     return tuple(_fold_word(m.group()) for m in _WORD.finditer(name))
+
+
+def spelling(drug: str) -> str:
+    """What the spellings of an international nonproprietary name in English, Spanish and French have in common:
+    `azithromycin` and `azitromicina` are `azitromicin`.
+    """
+    bare = fold(drug).replace("th", "t").replace("ph", "f").replace("ch", "c").replace("y", "i")
+    return re.sub(r"(.)\1", r"\1", bare).rstrip("aeo")
 
 
 def _fold_word(word: str) -> str:

@@ -35,6 +35,7 @@ _ALL = re.compile(r"\b(?:all|every|each|history|todos|todas|historial)\b")
 _LATEST = re.compile(r"\b(?:last|latest|most recent|newest|ultim[oa])\b")
 # From this many results on, the first line says where they went.
 MIN_COURSE = 3
+_ITEM = re.compile(r"^\s*\d{1,2}[.)]\s+")
 _TIMES = ("year", "month", "week", "day", "hour", "min")
 
 
@@ -101,8 +102,9 @@ def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bo
 
 
 def has_value(text: str, tables: Tables) -> bool:
-    """Whether a sentence holds a number that can be a result: not a date, a frequency or a length of time."""
-    return any(s.kind == "number" and not s.norm.endswith(_TIMES) for s in protected(text, tables.lexicon))
+    """Whether a sentence holds a number that can be a result: not a date, a frequency, a length of time, or its own in a list."""
+    bare = _ITEM.sub("", text)
+    return any(s.kind == "number" and not s.norm.endswith(_TIMES) for s in protected(bare, tables.lexicon))
 
 
 def _in_unit(question: Question, tables: Tables, lab: str) -> TableAnswer | None:

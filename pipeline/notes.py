@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ragq.compress.extractive import sentences
 from ragq.index.inert import without_orders
-from ragq.index.lexicon import Lexicon
+from ragq.index.lexicon import Lexicon, spelling
 from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
@@ -25,8 +25,10 @@ class Notes:
         self._lexicon = lexicon
 
     def naming(self, name: str) -> list[Evidence]:
-        """Sentences that name a drug, class, lab or condition, latest document first."""
-        return self._by_name.get(name, [])
+        """Sentences that name a drug, class, lab or condition, latest document first; a drug's name may be spelt as in
+        another language.
+        """
+        return self._by_name.get(name) or self._by_name.get(spelling(name), [])
 
     def drugs(self) -> dict[str, list[Evidence]]:
         """Sentences of the notes by the drug that they name, latest document first."""
@@ -102,6 +104,8 @@ class Notes:
         for mention in self._lexicon.find(text):
             names.add(mention.name)
             names |= set(self._lexicon.kin(mention.name))
+            if mention.kind == "unknown-drug":
+                names.add(spelling(mention.name))
             if mention.kind in ("drug", "unknown-drug") and _LEVEL.match(text, mention.end):
                 names.add(f"{mention.name} level")
         return names

@@ -9,7 +9,7 @@ from ragq.index.stem import stem
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.course import has_value
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.language import Language
+from ragq.pipeline.language import Language, language_of
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables, as_asked
 from ragq.pipeline.words import content, stems
@@ -93,10 +93,14 @@ def _has_result(lab: str, tables: Tables) -> bool:
 
 
 def nothing_supports(question: Question, evidence: Sequence[Evidence], tables: Tables) -> str | None:
-    """A reason when the evidence holds too few of the question's own words, else None."""
-    words = {stem(t): t for t in reversed(tokenize(question.text)) if stem(t) in content(question.text)}
+    """A reason when the evidence holds too few of the question's own words, else None; words of another language than
+    the evidence's are not looked for.
+    """
     if not evidence:
         return reason("no document", question.language)
+    if language_of(" ".join(e.text for e in evidence)) != question.language:
+        return None
+    words = {stem(t): t for t in reversed(tokenize(question.text)) if stem(t) in content(question.text)}
     there = {w for e in evidence for w in stems(f"{e.section} {e.text}")}
     missing = [t for w, t in words.items() if not {w, *(stem(x) for x in tables.lexicon.synonyms(t))} & there]
     if words and not question.mentions and 1 - len(missing) / len(words) < MIN_COVERAGE:

@@ -247,7 +247,7 @@ def _not_listed(question: Question, tables: Tables, name: str) -> Statement | No
     """
     active = [m.cited for m in tables.record.active()]
     rows = tables.notes.naming(name)[:2]
-    if rows and not tables.record.medications and question.polar and "status" in question.intents:
+    if rows and not tables.record.medications and question.polar and not question.intents & {"why", "when", "dose"}:
         # Nothing says yes or no for sure where there is no list: what was written last is told, and when.
         said = " ".join((f"{e.date}: " if e.date else "") + as_sentence(e.text) for e in rows)
         return Statement(say(question, "no_list", said=said), tuple(rows))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -161,6 +162,7 @@ def test_another_user_and_another_version_get_no_answer(copied_home, monkeypatch
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_a_question_in_the_middle(copied_home, environment, number, code):
     """The model computes when the signal comes: the first run of it has been kept."""
+    shutil.rmtree(copied_home / "cache" / "engine", ignore_errors=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "ragq", "ask", READING, "--patient", "42", "--no-cache"],
         env=environment(copied_home, RAGQ_MODEL="smollm2-135m"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -196,14 +196,14 @@ def test_notes_without_lists_tell_what_was_written_last_and_when(empty_home, tmp
     folder = tmp_path / "p"
     folder.mkdir()
     (folder / "a.md").write_text(
-        "# Visit 2023-05-02\n\nStarted warfarin 3 mg. Rash all over after amoxicillin in 2012.\n"
+        "# Visit 2023-05-02\n\nStarted warfarin 3 mg daily. Rash all over after amoxicillin in 2012.\n"
     )
     (folder / "b.md").write_text("# Visit 2024-01-15\n\nWarfarin was stopped. Her sister is allergic to latex.\n")
     add(empty_home / "index", "patient:900", folder, light_embedder, offsets)
     with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
         assert rag.ask("Is she on warfarin?", "900").text == (
             "The record has no medication list; the notes say, the latest first: 2024-01-15: Warfarin was stopped."
-            " 2023-05-02: Started warfarin 3 mg [1][2]."
+            " 2023-05-02: Started warfarin 3 mg daily [1][2]."
         )
         allergic = rag.ask("Is she allergic to penicillin?", "900")
         assert allergic.text.startswith("Rash all over after amoxicillin in 2012 [1].")
