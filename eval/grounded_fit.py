@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 Row = dict[str, Any]
 Array = NDArray[np.float64]
 FOLDS = 5
+# Of a question to the library the lines found are right more often than in the data that this is fitted on, and a refusal
+# takes an answer away that could have been read: it is to be right this often.
+SURE = 0.95
 # Regularisation of scikit-learn's LogisticRegression over the signals as they are.
 STRENGTH = 1.0
 
@@ -66,6 +69,12 @@ def balanced(probabilities: Array, answerable: Sequence[bool]) -> float:
     """The threshold at which the lesser of precision and recall of refusing is greatest."""
     tried = np.unique(np.round(probabilities, 4))
     return float(max(tried, key=lambda t: min(abstention(probabilities, answerable, t))))
+
+
+def sure(probabilities: Array, answerable: Sequence[bool]) -> float:
+    """The greatest threshold at which what is refused is rightly so at least SURE of the time; 0 where there is none."""
+    tried = np.unique(np.round(probabilities, 2))
+    return float(max((t for t in tried if abstention(probabilities, answerable, t)[0] >= SURE), default=0.0))
 
 
 def answerable_rows(rows: Sequence[Row], judged: bool, key: str = "stated") -> tuple[Array, list[bool], list[str]]:
@@ -140,7 +149,7 @@ def _section(
 ) -> list[str]:
     """One table, with what its cross-validated log odds `out` are worth."""
     bias, weights = fitted
-    cut = balanced(sigmoid(out), labels)
+    cut = (sure if name.endswith("_copying") else balanced)(sigmoid(out), labels)
     precision, recall = abstention(sigmoid(out), labels, cut)
     worth = f"at {cut:.2f} what is refused is rightly so {precision:.2f}, and found {recall:.2f}"
     told = f"# n {len(labels)}, cross-validated AUROC {auroc(out, labels):.3f}; {worth}"

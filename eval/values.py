@@ -38,7 +38,9 @@ def unsupported_values(answer: Answer, lexicon: Lexicon) -> list[str]:
 
 def _of_sentence(sentence: Sentence, answer: Answer, asked: set[tuple[str, str]], lexicon: Lexicon) -> Iterator[str]:
     text = strip_marks(sentence.text)
-    quotes = [answer.citations[n - 1].quote for n in sentence.citations]
+    # The day of a note stands with its citation.
+    cited = [answer.citations[n - 1] for n in sentence.citations]
+    quotes = [f"{c.date}: {c.quote}" if c.date else c.quote for c in cited]
     there = [span for quote in quotes for span in protected(quote, lexicon)]
     spans = protected(text, lexicon)
     absence = sentence.verdict == "table" and any((s.kind, s.norm) == ("negation", "no") for s in spans)

@@ -18,7 +18,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*\+{0,2}|\*\d+")
 _LONGEST = 6
 # Stems of international nonproprietary names (WHO): a word that ends so is a drug even where no monograph names it.
 _STEM = re.compile(
-    r"^[a-z]{2,}(?:xaban|gatran|parin|statina?|prila?|sartan|olol|dipina?|azola?e?|mycin|micina|cilli?na?|cycline|ciclina"
+    r"^[a-z]{2,}(?:xaban|gatran|parin|statina?|prila?|sartan|olol|dipina?|azola?e?|mycin|micina|cilli?na?|clav|cycline|ciclina"
     r"|floxacino?|prazole?|gliptina?|gliflozina?|glutida?e?|zepam|zolam|triptan|setrona?|ximab|zumab|limumab|tinib"
     r"|farina?|co?umarol|[a-z]vira?|caine|caina|formina?|thiazide|tiazida|semida?e?|oxetina?e?|tralina?e?|pramine?|triptilina|triptyline|peridone?a?"
     r"|apina?e?|azida?|rifam[a-z]+|barbital|profeno?|fenac[o]?|coxib|mab)$"
@@ -65,7 +65,7 @@ class Lexicon:
                     break
             else:
                 start, end, word = words[i]
-                if len(word) > 5 and word not in _NOT_DRUGS and _STEM.match(word):
+                if len(word) > 5 and word not in _NOT_DRUGS and _STEM.match(word.replace("-", "")):
                     found.append(Mention(start, end, "unknown-drug", word))
                 i += 1
         return found

@@ -230,7 +230,9 @@ def open_shard(index_dir: Path, owner: str) -> Shard:
             if kind == "patient"
             else "--shared" + ("" if name == "default" else f" --name {shlex.quote(name)}")
         )
-        raise MissingError(f"no index for {kind} {name!r}; add documents with `ragq index add PATH {flag}`")
+        raise MissingError(
+            f"no index for {kind} {name!r} in {index_dir.parent}; add documents with `ragq index add PATH {flag}`"
+        )
     try:
         shard = Shard(folder, owner)
         meta = shard.meta()

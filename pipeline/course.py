@@ -11,7 +11,7 @@ from ragq.index.store import Cited
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.evidence import computation
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, row, say, told
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, told
 from ragq.tools.labs import extreme, numeric
 from ragq.tools.record import Medication
 from ragq.tools.result import Result, ToolError
@@ -35,6 +35,9 @@ _ALL = re.compile(r"\b(?:all|every|each|history|todos|todas|historial)\b")
 _LATEST = re.compile(r"\b(?:last|latest|most recent|newest|ultim[oa])\b")
 # From this many results on, the first line says where they went.
 MIN_COURSE = 3
+# Lines of a note that are told when all of them are asked for, and those that name what is aimed at instead of what was found.
+MAX_LINES = 12
+_AIM = re.compile(r"\b(?:target|goal|aim|range|objetivo|rango|meta)\w*\b")
 _ITEM = re.compile(r"^\s*\d{1,2}[.)]\s+")
 _TIMES = ("year", "month", "week", "day", "hour", "min")
 
@@ -58,7 +61,7 @@ def labs_in_time(question: Question, tables: Tables) -> TableAnswer | None:
         return None
     rows = tables.record.lab(names[0], tables.lexicon)
     if not rows:
-        return None
+        return None if drugs or dates else _labs_in_notes(question, tables, names[0])
     if drugs:
         return _round_start(question, tables, rows, drugs[0], names[0])
     if not dates and not question.residual:
@@ -79,11 +82,24 @@ def labs(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswe
     if not any(s.evidence for s in statements) and any(
         has_value(e.text, tables) for lab in names for e in tables.notes.naming(lab)
     ):
-        return None
+        return _labs_in_notes(question, tables, names[0]) if len(names) == 1 else None
     if not any(s.evidence for s in statements):
         # Vital signs and results often stand only in the notes: let retrieval look before refusing.
         return TableAnswer(ROUTE, refusal=say(question, "no_lab", name=", ".join(names)))
     return TableAnswer(ROUTE, tuple(statements))
+
+
+def _labs_in_notes(question: Question, tables: Tables, lab: str) -> TableAnswer | None:
+    """What the notes tell of a lab that has no result in the structured record: the lines of the latest day, or of every
+    day where all or the course is asked; None where no day is known, or a highest or lowest value is asked for.
+    """
+    lines = [e for e in tables.notes.naming(lab) if has_value(e.text, tables) and not _AIM.search(fold(e.text))]
+    if not lines or not all(e.date for e in lines) or question.intents & {"highest", "lowest"}:
+        return None
+    folded = fold(question.text)
+    every = "trend" in question.intents or (_ALL.search(folded) and not _LATEST.search(folded))
+    kept = lines[:MAX_LINES] if every else [e for e in lines if e.date == lines[0].date][:2]
+    return TableAnswer(ROUTE, tuple(Statement(f"{e.date}: {as_sentence(e.text)}", (e,)) for e in kept))
 
 
 def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bool = False) -> TableAnswer:

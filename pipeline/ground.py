@@ -51,6 +51,10 @@ _OTHER_PERSON = re.compile(
     r"\b(?:neighbour|neighbor|friend|colleague|flatmate|another (?:patient|resident|person|man|woman)|vecin[oa]|amig[oa]|otr[oa] paciente)\b",
     re.IGNORECASE,
 )
+_REASON = re.compile(
+    r"\b(?:because|due to|owing to|caused|reason|indication|for|after|porque|debido|motivo|indicaci[oó]n|por|para|tras)\b",
+    re.IGNORECASE,
+)
 _CONDITION = re.compile(
     r"\b(?:if|unless|in case|in the event|(?:for|after|of|with) any|should (?:she|he|there|you)|si|salvo que|en caso)\b",
     re.IGNORECASE,
@@ -284,7 +288,10 @@ class Gate:
         """Whether one line holds every protected span of the sentence and most of its words."""
         words = content(sentence)
         told = all(self._holds(s.kind, s.norm, [n]) for s in spans)
-        return told and (not self._same_language or len(words & self._words[n - 1]) >= MIN_OVERLAP * len(words))
+        if not self._same_language:
+            # No words to compare: at least the line must give a reason for something.
+            return told and bool(_REASON.search(self.evidence[n - 1].text))
+        return told and len(words & self._words[n - 1]) >= MIN_OVERLAP * len(words)
 
     def _lines(self, n: int) -> list[str]:
         """The lines of a piece of evidence under its headings; one that speaks of several drugs, clause by clause."""

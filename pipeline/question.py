@@ -106,7 +106,7 @@ def _residual(text: str, mentions: tuple[Mention, ...], patient_name: str) -> tu
     rest = list(text)
     for mention in mentions:
         rest[mention.start : mention.end] = " " * (mention.end - mention.start)
-    left = fold("".join(rest))
+    left = re.sub(r"['’]s\b", " ", fold("".join(rest)))
     left = _RISK_WORDS.sub(" ", left) if _RISK.search(fold(text)) else left
     left = FILLER.sub(" ", left)
     for pattern in PATTERNS.values():

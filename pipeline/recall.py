@@ -18,6 +18,7 @@ from ragq.index.rerank import Reranker, rerank
 from ragq.index.retrieve import idfs_of, make_query, retrieve
 from ragq.index.spans import protected
 from ragq.index.store import Shard
+from ragq.index.tokenizer import fold
 from ragq.pipeline.budget import MODEL_DEPTH, RERANK_DEPTH, TOKENS, Found, Plan, choose, plans
 from ragq.pipeline.distil import distil, room
 from ragq.pipeline.evidence import STRUCTURED, Evidence
@@ -121,6 +122,9 @@ OWN, NAMED, HEADED, DATED = 0.7, 1.5, 0.7, 1.0
 # Titles of visits name much and state nothing.
 VISIT = -1.5
 _VISITS = re.compile(r"\b(?:visit|appointment|seen|saw|clinic|call|consult|visita|cita|consulta)\w*", re.IGNORECASE)
+_LAST_VISIT = re.compile(
+    r"\b(?:last|latest|most recent|ultim[oa])\s+(?:visit|note|appointment|clinic|consultation|letter|visita|nota|consulta|cita)\b"
+)
 # A note's dateline is in front of its lines anyway, and its date must not be taken for that of an event.
 METADATA = -20.0
 _METADATA = re.compile(r"(?:date|fecha)\s*:", re.IGNORECASE)
@@ -131,6 +135,8 @@ def _clinical_bonus(question: Question, tables: Tables, outdated: frozenset[str]
     wanted = {m.name for m in question.mentions}
     general = question.is_general()
     dates = [s.norm for s in protected(question.text, tables.lexicon) if s.kind == "date"]
+    if _LAST_VISIT.search(fold(question.text)) and (latest := tables.notes.latest()):
+        dates.append(latest)
 
     taken = {m.drug for m in tables.record.medications}
 

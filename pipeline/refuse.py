@@ -92,13 +92,15 @@ def _has_result(lab: str, tables: Tables) -> bool:
     )
 
 
-def nothing_supports(question: Question, evidence: Sequence[Evidence], tables: Tables) -> str | None:
-    """A reason when the evidence holds too few of the question's own words, else None; words of another language than
-    the evidence's are not looked for.
+def nothing_supports(
+    question: Question, evidence: Sequence[Evidence], tables: Tables, patient: str | None
+) -> str | None:
+    """A reason when the evidence holds too few of the question's own words, else None. Words of another language than the
+    evidence's are not looked for, and a library says things in more ways than a record.
     """
     if not evidence:
         return reason("no document", question.language)
-    if language_of(" ".join(e.text for e in evidence)) != question.language:
+    if patient is None or language_of(" ".join(e.text for e in evidence)) != question.language:
         return None
     words = {stem(t): t for t in reversed(tokenize(question.text)) if stem(t) in content(question.text)}
     there = {w for e in evidence for w in stems(f"{e.section} {e.text}")}
@@ -112,7 +114,7 @@ def nothing_supports(question: Question, evidence: Sequence[Evidence], tables: T
 def _as_written(text: str, tokens: Sequence[str]) -> list[str]:
     """The words of a text, as they stand there, that give the tokens."""
     words = re.findall(r"[\w'’/.-]*\w", text)
-    return [next((w for w in words if token in tokenize(w)), token) for token in reversed(tokens)]
+    return list(dict.fromkeys(next((w for w in words if token in tokenize(w)), token) for token in reversed(tokens)))
 
 
 def _listed(words: Sequence[str], language: Language) -> str:

@@ -43,9 +43,10 @@ class Reply:
 def emit(reply: Reply, sentence: Sentence, trace: Trace) -> Iterator[Event]:
     """Let a sentence out: its evidence numbers become citation numbers in the order of first use."""
     reply.timings.setdefault("ttft_ms", round(trace.elapsed_ms(), 1))
-    new = [n for n in sentence.citations if n not in reply.cited]
+    cited = dict.fromkeys(sentence.citations)
+    new = [n for n in cited if n not in reply.cited]
     reply.cited = (*reply.cited, *new)
-    numbers = [reply.cited.index(n) + 1 for n in sentence.citations]
+    numbers = [reply.cited.index(n) + 1 for n in cited]
     shown = replace(sentence, citations=tuple(numbers))
     text = reply.joint() + marked(shown)
     reply.text += text

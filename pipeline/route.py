@@ -15,7 +15,7 @@ from ragq.index.spans import protected
 from ragq.index.store import Cited
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.compute import computed
-from ragq.pipeline.course import labs, labs_in_time
+from ragq.pipeline.course import has_value, labs, labs_in_time
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.interaction import interaction, safety
 from ragq.pipeline.question import Question
@@ -175,9 +175,15 @@ def _allergies_in_notes(tables: Tables, names: Sequence[str]) -> TableAnswer | N
     """Without allergies in the structured record, every line of the notes that speaks of one, or of a reaction to what is
     asked about; those that name it first, then the latest first.
     """
-    named = [e for n in names for e in tables.notes.naming(n) if _ALLERGY.search(e.text) or _REACTION.search(e.text)]
-    rows = list(dict.fromkeys([*named, *tables.notes.matching(_ALLERGY)]))[:4]
+    alike = dict.fromkeys(c for n in names for c in (n, *tables.lexicon.kin(n)))
+    named = [e for n in alike for e in tables.notes.naming(n) if _ALLERGY.search(e.text) or _REACTION.search(e.text)]
+    to_drugs = [e for e in tables.notes.matching(_REACTION) if _names_a_drug(e.text, tables)]
+    rows = list(dict.fromkeys([*named, *tables.notes.matching(_ALLERGY), *(() if names else to_drugs)]))[:4]
     return TableAnswer("table:allergies", tuple(Statement(as_sentence(e.text), (e,)) for e in rows)) if rows else None
+
+
+def _names_a_drug(text: str, tables: Tables) -> bool:
+    return any(m.kind in ("drug", "unknown-drug") for m in tables.lexicon.find(text))
 
 
 def _medication(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
@@ -246,8 +252,12 @@ def _not_listed(question: Question, tables: Tables, name: str) -> Statement | No
     When they say nothing either, only a question for yes or no is answered, from the medication list itself.
     """
     active = [m.cited for m in tables.record.active()]
-    rows = tables.notes.naming(name)[:2]
-    if rows and not tables.record.medications and question.polar and not question.intents & {"why", "when", "dose"}:
+    rows = tables.notes.naming(name)
+    if "dose" in question.intents and not tables.record.medications:
+        rows = [e for e in rows if has_value(e.text, tables)]
+    rows = rows[:2]
+    asked = question.polar or "dose" in question.intents
+    if rows and not tables.record.medications and asked and not question.intents & {"why", "when"}:
         # Nothing says yes or no for sure where there is no list: what was written last is told, and when.
         said = " ".join((f"{e.date}: " if e.date else "") + as_sentence(e.text) for e in rows)
         return Statement(say(question, "no_list", said=said), tuple(rows))

@@ -182,3 +182,13 @@ def test_a_sentence_that_is_all_but_a_quote_needs_no_judge():
 
 def test_a_refused_sentence_is_decided():
     assert GATE.check("The patient takes rivaroxaban.").decided
+
+
+def test_a_reason_in_another_language_needs_a_line_that_gives_one():
+    lines = ("Amiodarone 200 mg: active since 2025-12-02.", "Amiodarone was started for atrial fibrillation.")
+    evidence = [Evidence(t, t, "d", "patient:1", "test") for t in lines]
+    claim = "Toma amiodarone porque está en la lista de medicamentos activos."
+    assert not Gate(evidence[:1], LEXICON, {}, same_language=False).check(claim).supported
+    assert (
+        Gate(evidence, LEXICON, {}, same_language=False).check("Toma amiodarone por fibrilación auricular.").supported
+    )
