@@ -157,12 +157,16 @@ def _copy(
 ) -> Iterator[Event]:
     """The words of the evidence that answer the question, or the whole sentence that they stand in."""
     lines = [" ".join(e.text.split()) for e in reply.evidence]
+    asked = content(question)
     found = copied(engine, prompt.tokens, boundaries, lines)
+    if found and not content(found.text) - asked:
+        # Words of the question alone answer nothing: then what does not begin with one of them.
+        found = copied(engine, prompt.tokens, boundaries, lines, asked) or found
     if found is None:
         return
     note |= {"span": found.text, "log_probability": round(found.log_probability, 3)}
-    line, asked = lines[found.line], content(question)
-    # Words of the question alone answer nothing; what does stands beside them: in their sentence, or in the line.
+    line = lines[found.line]
+    # Where nothing else was found, what answers may stand beside them: in their sentence, or in the line.
     text = whole(line, found.text, tables.lexicon, short and bool(content(found.text) - asked))
     if not content(text) - asked:
         text = shortened(line, question)

@@ -7,7 +7,7 @@ the place of a trained reader. Asked to copy, a small model finds the place bett
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ragq.index.boundary import sentence_ends
 from ragq.index.lexicon import Lexicon
 from ragq.index.spans import protected
+from ragq.pipeline.words import content
 
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
@@ -36,8 +37,15 @@ class Span:
     log_probability: float
 
 
-def copied(engine: LlamaEngine, tokens: Sequence[int], boundaries: Sequence[int], lines: Sequence[str]) -> Span | None:
-    """What the model writes after `tokens` where each token must go on with words of one of `lines`; greedy.
+def copied(
+    engine: LlamaEngine,
+    tokens: Sequence[int],
+    boundaries: Sequence[int],
+    lines: Sequence[str],
+    avoid: Collection[str] = (),
+) -> Span | None:
+    """What the model writes after `tokens` where each token must go on with words of one of `lines`; greedy, and not
+    beginning with a word whose stem is to be avoided.
 
     `tokens` end with an opened quotation mark. None where it would begin with nothing that stands there. The caller holds
     `engine.lock`.
@@ -45,7 +53,10 @@ def copied(engine: LlamaEngine, tokens: Sequence[int], boundaries: Sequence[int]
     rows = [line.encode() for line in lines]
     lower = [row.lower() for row in rows]  # ASCII letters alone, so that places stay the same
     engine.prefill(tokens, boundaries)
-    places = [(n, at) for n, row in enumerate(rows) for at in range(len(row)) if not _cuts(row, at)]
+    places = [
+        (n, at) for n, row in enumerate(rows) for at in range(len(row))
+        if not _cuts(row, at) and not (avoid and content(_word_at(row, at)) & set(avoid))
+    ]  # fmt: skip
     on = places
     length, taken, total = 0, 0, 0.0
     while taken < MAX_TOKENS:
@@ -82,6 +93,11 @@ def _likeliest(logits: NDArray[np.float32]) -> list[int]:
 def _cuts(row: bytes, at: int) -> bool:
     """Whether a cut before byte `at` would go through a word."""
     return 0 < at < len(row) and _of_word(row[at - 1]) and _of_word(row[at])
+
+
+def _word_at(row: bytes, at: int) -> str:
+    end = next((e for e in range(at, len(row)) if not _of_word(row[e])), len(row))
+    return row[at:end].decode("utf-8", "ignore")
 
 
 def _of_word(byte: int) -> bool:

@@ -10,6 +10,7 @@ from ragq.engine.llama import LlamaEngine
 from ragq.engine.models import find, installed
 from ragq.index.lexicon import Lexicon
 from ragq.pipeline.span import copied, whole
+from ragq.pipeline.words import content
 
 LINES = (
     "EGR1 is upregulated in infected cells and localizes to the nucleus.",
@@ -44,6 +45,13 @@ def test_span_is_what_the_model_was_writing_in_the_letters_of_the_line(engine: L
     found = copied(engine, tokens, [], ["The gene EGR1.", "The city."])
     assert found is not None
     assert (found.line, found.text) == (0, "EGR1")
+
+
+def test_what_is_copied_begins_with_no_word_to_be_avoided(engine: LlamaEngine) -> None:
+    tokens = engine.tokenize('EGR1 was described in 1987. In one word, the gene was called "egr1". Again: "')
+    found = copied(engine, tokens, [], ["The gene EGR1."], content("EGR1"))
+    assert found is not None
+    assert found.text.split()[0] in {"The", "gene"}
 
 
 def test_nothing_is_copied_from_no_line(engine: LlamaEngine) -> None:
