@@ -21,7 +21,7 @@ from ragq.interrupt import handle_alone
 from ragq.pipeline.events import to_json
 from ragq.pipeline.rag import Ragq
 from ragq.places import run_dir, socket_path
-from ragq.settings import Settings, load
+from ragq.settings import load
 
 TICK_S = 0.5
 # A request holds a question and flags; nothing else needs so much.
@@ -37,7 +37,6 @@ class Daemon:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._rag: Ragq | None = None
-        self._settings: Settings | None = None
         self._started = self._used = time.time()
         self._asked = self._busy = 0
 
@@ -121,7 +120,7 @@ class Daemon:
             "idle_s": 0.0 if self._busy else round(now - self._used, 1),
             "keep_alive_s": self.keep_alive,
             "asked": self._asked,
-            "model": self._settings.model if self._settings else None,
+            "model": self._rag.settings.model if self._rag else None,
             "rss_mb": round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1),
         }
 
@@ -157,13 +156,12 @@ class Daemon:
         if self._rag is None or not self._rag.turn_to(settings):
             self._close()
             self._rag = Ragq(settings)
-        self._settings = settings
         return self._rag
 
     def _close(self) -> None:
         if self._rag is not None:
             self._rag.close()
-        self._rag = self._settings = None
+        self._rag = None
 
 
 class _Watch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ragq.index.inert import order_spans
 from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
-from ragq.index.tokenizer import fold
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Answer, Sentence
 from ragq.pipeline.calls import called_evidence
@@ -164,9 +162,9 @@ def _read(
             partial(reranker_of, rag, summary, reply.patient, reply.cached) if reply.refusal is None else rag.reranker
         )
         # What a page of the library says of anybody is nothing that happened to the patient, and no result.
-        of_patient = reply.patient is not None and _asks_what_happened(question)
+        of_patient = reply.patient is not None and question.asks_what_happened()
         read = recall(rag, question, tables, shards[:1] if of_patient else shards, trace, coming, reranker)
-        if reply.patient is not None and known and _asks_for_a_result(question):
+        if reply.patient is not None and known and question.asks_for_a_result():
             read = [e for e in read if not e.shard.startswith("shared:")]
         # A small model chooses among few lines, and what the tables bring must leave room for what was found.
         known = known[: max(MAX_KNOWN, MAX_LINES - len(read))]
@@ -201,22 +199,6 @@ def _stable(rag: Ragq, tables: Tables, shards: Sequence[Shard], reply: Reply, tr
             summary += brief
             note |= {"tokens_out": estimate(brief), "left_out": unread}
     return summary
-
-
-def _asks_for_a_result(question: Question) -> bool:
-    """Whether nothing but labs is named in a question about the patient."""
-    return {m.kind for m in question.mentions} == {"lab"} and not question.is_general()
-
-
-_HAPPENED = re.compile(
-    r"\W*(?:when (?:was|were|did|is)|how many times|has|have|had|did|was|were|who|any|cuando|cuantas veces|ha|tuvo|quien)\b"
-)
-
-
-def _asks_what_happened(question: Question) -> bool:
-    """Whether a question about the patient asks for an event, a person or an allergy, which only the record can tell."""
-    happened = _HAPPENED.match(fold(question.text)) or "allergy" in question.intents
-    return bool(happened) and not question.is_general() and not question.intents & {"interaction", "safety"}
 
 
 def _tells(said: str, statement: Statement, lexicon: Lexicon) -> bool:

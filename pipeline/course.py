@@ -11,7 +11,7 @@ from ragq.index.store import Cited
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.evidence import computation
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, told
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, dated, medication_evidence, row, say, told
 from ragq.tools.labs import extreme, numeric
 from ragq.tools.record import Medication
 from ragq.tools.result import Result, ToolError
@@ -99,7 +99,7 @@ def _labs_in_notes(question: Question, tables: Tables, lab: str) -> TableAnswer 
     folded = fold(question.text)
     every = "trend" in question.intents or (_ALL.search(folded) and not _LATEST.search(folded))
     kept = lines[:MAX_LINES] if every else [e for e in lines if e.date == lines[0].date][:2]
-    return TableAnswer(ROUTE, tuple(Statement(f"{e.date}: {as_sentence(e.text)}", (e,)) for e in kept))
+    return TableAnswer(ROUTE, tuple(Statement(dated(e), (e,)) for e in kept))
 
 
 def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bool = False) -> TableAnswer:

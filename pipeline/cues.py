@@ -66,6 +66,10 @@ GENERAL = re.compile(
     r"|in pregnancy|maxim[oa]|objetivo|criterios?|cada cuanto|recomend\w+|debe\w*|vigilar|control(?:ar)?|que hacer"
     r"|efectos? (?:secundarios?|adversos?)|guias?|antidoto)\b"
 )
+# An event or a person: what only the record can tell of a patient.
+HAPPENED = re.compile(
+    r"\W*(?:when (?:was|were|did|is)|how many times|has|have|had|did|was|were|who|any|cuando|cuantas veces|ha|tuvo|quien)\b"
+)
 PERSONAL = re.compile(
     r"\b(?:her|his|she|he|hers|patient'?s?|mr|mrs|ms|paciente|su|sus|toma|tomaba|tiene|ella|el paciente|la paciente)\b"
 )

@@ -9,7 +9,7 @@ from ragq.index.lexicon import Lexicon, Mention
 from ragq.index.spans import MONTHS
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
-from ragq.pipeline.cues import FILLER, GENERAL, MODAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
+from ragq.pipeline.cues import FILLER, GENERAL, HAPPENED, MODAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
 from ragq.pipeline.language import Language, language_of
 
 
@@ -33,6 +33,15 @@ class Question:
     def is_personal(self) -> bool:
         """Whether it speaks of the patient: `her dose`, `does he`, `el paciente`."""
         return bool(PERSONAL.search(fold(self.text)))
+
+    def asks_for_a_result(self) -> bool:
+        """Whether nothing but labs is named in a question about the patient."""
+        return {m.kind for m in self.mentions} == {"lab"} and not self.is_general()
+
+    def asks_what_happened(self) -> bool:
+        """Whether a question about the patient asks for an event, a person or an allergy, which only the record can tell."""
+        happened = bool(HAPPENED.match(fold(self.text))) or "allergy" in self.intents
+        return happened and not self.is_general() and not self.intents & {"interaction", "safety"}
 
     def acronyms(self) -> list[str]:
         """Words in capitals that no table knows: tests and scores, mostly."""

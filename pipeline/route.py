@@ -25,6 +25,7 @@ from ragq.pipeline.tables import (
     Tables,
     as_asked,
     as_sentence,
+    dated,
     medication_evidence,
     row,
     say,
@@ -246,23 +247,28 @@ def _doses(text: str, found: Sequence[Medication]) -> str:
     return "same" if asked <= given else "other"
 
 
+def _without_list(question: Question, tables: Tables, name: str) -> Statement | None:
+    """Whether a drug is taken, or its dose, where the record has no medication list. Nothing says yes or no for sure then:
+    what was written last is told, and when.
+    """
+    of_dose = "dose" in question.intents
+    if not (question.polar or of_dose) or question.intents & {"why", "when"}:
+        return None
+    rows = [e for e in tables.notes.naming(name) if not of_dose or has_value(e.text, tables)][:2]
+    return Statement(say(question, "no_list", said=" ".join(map(dated, rows))), tuple(rows)) if rows else None
+
+
 def _not_listed(question: Question, tables: Tables, name: str) -> Statement | None:
     """A drug that is no medication of the patient: say so, with what the notes say of it.
 
     When they say nothing either, only a question for yes or no is answered, from the medication list itself.
     """
+    if not tables.record.medications:
+        return _without_list(question, tables, name)
     active = [m.cited for m in tables.record.active()]
-    rows = tables.notes.naming(name)
-    if "dose" in question.intents and not tables.record.medications:
-        rows = [e for e in rows if has_value(e.text, tables)]
-    rows = rows[:2]
-    asked = question.polar or "dose" in question.intents
-    if rows and not tables.record.medications and asked and not question.intents & {"why", "when"}:
-        # Nothing says yes or no for sure where there is no list: what was written last is told, and when.
-        said = " ".join((f"{e.date}: " if e.date else "") + as_sentence(e.text) for e in rows)
-        return Statement(say(question, "no_list", said=said), tuple(rows))
     if not active or "why" in question.intents:
         return None
+    rows = tables.notes.naming(name)[:2]
     if rows:
         said = " ".join(as_sentence(e.text) for e in rows)
         text = say(question, "not_a_medication", name=as_asked(question, [name]), said=said)

@@ -55,7 +55,7 @@ def copied(
     engine.prefill(tokens, boundaries)
     places = [
         (n, at) for n, row in enumerate(rows) for at in range(len(row))
-        if not _cuts(row, at) and not (avoid and content(_word_at(row, at)) & set(avoid))
+        if not _cuts(row, at) and (not avoid or content(_word_at(row, at)).isdisjoint(avoid))
     ]  # fmt: skip
     on = places
     length, taken, total = 0, 0, 0.0

@@ -120,6 +120,11 @@ def say(question: Question, key: str, **values: str) -> str:
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 
 
+def dated(evidence: Evidence) -> str:
+    """The line of a note as a sentence, behind its day where that is known."""
+    return (f"{evidence.date}: " if evidence.date else "") + as_sentence(evidence.text)
+
+
 def as_sentence(text: str) -> str:
     """Lines of a note as a sentence: on one line, without bullets, items parted by semicolons, with a full stop."""
     items = [" ".join(item.split()).replace("**", "") for item in _ITEM.split(text) if item.strip()]
