@@ -15,7 +15,7 @@ from ragq.engine.llama import LlamaEngine
 from ragq.engine.machine import measured
 from ragq.engine.options import Options
 from ragq.engine.plan import prefill_seconds
-from ragq.pipeline.rag import model_file
+from ragq.pipeline.home import model_file
 from ragq.settings import Settings
 
 LENGTHS, QUICK_LENGTHS = (500, 1000, 2000, 4000, 8000), (500, 1000, 2000)

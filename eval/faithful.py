@@ -168,7 +168,8 @@ def _interacting(rag: Ragq, data: Path, wanted: Wanted) -> list[Asked]:
         add_documents(rag, f"patient:{note}", [folder])
         question = "Which of the patient's drugs interact?"
         case = Case(note, NOTES, question, drugs, note, frozenset({f"{note}.txt"}))
-        found.append(Asked(case, Gold(note, note, "en", NOTES, question, True, "", tuple((d,) for d in drugs), (), ())))
+        facts = tuple((d,) for d in drugs)
+        found.append(Asked(case, Gold(note, note, "en", NOTES, question, True, "", facts, ("no interaction",), ())))
     return found
 
 
@@ -225,7 +226,8 @@ def _right(text: str, asked: Asked) -> Row:
         said = fold(text)
         held = [any(holds(part, said) for part in fact) for fact in asked.gold.facts]
         bad = any(holds(part, said) for part in asked.gold.forbidden)
-        return {"facts": sum(held) / len(held) if held else None, "facts_exact": bool(held) and all(held) and not bad}
+        facts = 0.0 if bad else sum(held) / len(held) if held else None
+        return {"facts": facts, "facts_exact": bool(held) and all(held) and not bad}
     return {
         "f1": round(squad.f1(text, asked.case.answers), 4),
         "contains": squad.contains(text, asked.case.answers),

@@ -16,14 +16,7 @@ from ragq.index.tokenizer import fold, singular
 TermKind = Literal["drug", "class", "lab", "condition", "unknown-drug"]
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*\+{0,2}|\*\d+")
 _LONGEST = 6
-# Stems of international nonproprietary names (WHO): a word that ends so is a drug even where no monograph names it.
-_STEM = re.compile(
-    r"^[a-z]{2,}(?:xaban|gatran|parin|statina?|prila?|sartan|olol|dipina?|azola?e?|mycin|micina|cilli?na?|clav|cycline|ciclina"
-    r"|floxacino?|prazole?|gliptina?|gliflozina?|glutida?e?|zepam|zolam|triptan|setrona?|ximab|zumab|limumab|tinib"
-    r"|farina?|co?umarol|[a-z]vira?|caine|caina|formina?|thiazide|tiazida|semida?e?|oxetina?e?|tralina?e?|pramine?|triptilina|triptyline|peridone?a?"
-    r"|apina?e?|azida?|rifam[a-z]+|barbital|profeno?|fenac[o]?|coxib|mab)$"
-)
-_NOT_DRUGS = {"azole", "statin", "statina", "heparin", "april", "abril", "lapin", "espina", "vira"}
+_NOT_DRUGS = {"azole", "statin", "statina", "heparin", "heparina", "april", "abril", "lapin", "espina", "vira"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +58,7 @@ class Lexicon:
                     break
             else:
                 start, end, word = words[i]
-                if len(word) > 5 and word not in _NOT_DRUGS and _STEM.match(word.replace("-", "")):
+                if len(word) > 5 and word not in _NOT_DRUGS and _stems()[""].match(word.replace("-", "")):
                     found.append(Mention(start, end, "unknown-drug", word))
                 i += 1
         return found
@@ -81,8 +74,9 @@ class Lexicon:
 
     def kin(self, drug: str) -> tuple[str, ...]:
         """Classes of a drug by its monograph, or by the end of its name where there is none."""
-        stems = _table()["stem"]
-        return self.classes_of(drug) or tuple(c for c, ends in stems.items() if drug.endswith(tuple(ends)))
+        return self.classes_of(drug) or tuple(
+            self.canonical(name) for name, stem in _stems().items() if name and stem.match(drug.replace("-", ""))
+        )
 
     def members(self, class_name: str) -> list[str]:
         """Drugs of a class."""
@@ -124,6 +118,19 @@ def _pair_classes(drug: Drug) -> Iterator[tuple[str, str]]:
 @lru_cache(maxsize=1)
 def _table() -> dict[str, dict[str, list[str]]]:
     return tomllib.loads(files("ragq.index").joinpath("terms.toml").read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def _stems() -> Mapping[str, re.Pattern[str]]:
+    """By class, and by "" for all: words that end in a stem of international nonproprietary names (WHO) are drugs even
+    where no monograph names them.
+    """
+    table = _table()["stem"]
+    ends = {
+        **{name: "|".join(ends) for name, ends in table.items()},
+        "": "|".join(e for ends in table.values() for e in ends),
+    }
+    return {name: re.compile(rf"^[a-z]{{2,}}(?:{some})$") for name, some in ends.items() if name != "other"}
 
 
 @lru_cache(maxsize=1)

@@ -14,22 +14,22 @@ from ragq.index.embed import LazyEmbedder
 from ragq.pipeline.history import condense_notes
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 
-def add_documents(rag: Ragq, owner: str, paths: Sequence[Path], progress: Progress | None = None) -> AddReport:
+def add_documents(home: Home, owner: str, paths: Sequence[Path], progress: Progress | None = None) -> AddReport:
     """Bring the shard `owner` (`patient:ID` or `shared:NAME`) in line with the files and folders at `paths`;
     with `history_tokens` set, a patient's notes are kept in brief too.
 
     Raises MissingError when the embedder is not here, UsageError for a path that is not there; see `index.add.add`.
     """
-    settings = rag.settings
+    settings = home.settings
     card = read_card(model_path(settings.embedder, settings.models_dir))
-    embedder = LazyEmbedder(settings.embedder, rag.index_embedder)
-    offsets = cache(rag.token_offsets)
+    embedder = LazyEmbedder(settings.embedder, home.index_embedder)
+    offsets = cache(home.token_offsets)
     report = AddReport(owner)
     for path in paths:
         report.include(add(settings.index_dir, owner, path, embedder, lambda text: offsets()(text), progress, card))
     if settings.history_tokens and owner.startswith("patient:"):
-        condense_notes(rag, owner)
+        condense_notes(home, owner)
     return report

@@ -36,7 +36,7 @@ from ragq.pipeline.words import content
 from ragq.tools.record import read_record
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 # So many sentences from tables are told as a list.
 MIN_LIST = 3
@@ -45,7 +45,7 @@ MAX_KNOWN = 5
 
 
 def fresh(
-    rag: Ragq,
+    home: Home,
     text: str,
     patient: str | None,
     shards: Sequence[Shard],
@@ -59,7 +59,7 @@ def fresh(
     """
     reply = Reply(text, patient, [], [], [], {}, cached=cached)
     with trace.stage("tools") as note:
-        lexicon = rag.lexicon(shards)
+        lexicon = home.lexicon(shards)
         tables = tables_of(shards, lexicon)
         question = read_question(text, lexicon, tables.record.name)
         table = answer_from_tables(question, tables)
@@ -77,14 +77,14 @@ def fresh(
         reply.is_list = len(statements) >= MIN_LIST
         yield from _state(reply, statements, trace)
     else:
-        if look and (found := alike(rag, key, text, lexicon, trace)):
-            yield from from_cache(rag, found, text, trace)
+        if look and (found := alike(home, key, text, lexicon, trace)):
+            yield from from_cache(home, found, text, trace)
             return
-        yield from _read(rag, question, tables, table, shards, reply, trace)
+        yield from _read(home, question, tables, table, shards, reply, trace)
     if reply.refusal and (unread := "; ".join(filter(None, (_within(shards), _withheld(shards))))):
         reply.refusal += f" ({unread})"
-    finished = _finish(reply, question, rag, trace)
-    yield DoneEvent(keep(rag, key, finished, shards, lexicon) if cached else finished)
+    finished = _finish(reply, question, home, trace)
+    yield DoneEvent(keep(home, key, finished, shards, lexicon) if cached else finished)
 
 
 def _within(shards: Sequence[Shard]) -> str:
@@ -132,7 +132,7 @@ def _state(reply: Reply, statements: Sequence[Statement], trace: Trace) -> Itera
 
 
 def _read(
-    rag: Ragq,
+    home: Home,
     question: Question,
     tables: Tables,
     table: TableAnswer | None,
@@ -141,8 +141,8 @@ def _read(
     trace: Trace,
 ) -> Iterator[Event]:
     """Questions that need reading: recall, distil, generate, gate."""
-    rag.check_names()
-    summary = _stable(rag, tables, shards, reply, trace)
+    home.check_names()
+    summary = _stable(home, tables, shards, reply, trace)
     if table and table.for_model:
         reply.evidence = list(table.evidence)
     else:
@@ -154,22 +154,22 @@ def _read(
         if reply.absent:
             reply.refusal = reason("absent", question.language, reply.absent)
         else:
-            rag.preload()
-        if rag.settings.tool_calls and reply.patient is not None and reply.refusal is None:
-            known = called_evidence(rag, question.text, shards, trace) + known
-        coming = expected(rag, question, known, summary, reply.patient, reply.cached)
+            home.preload()
+        if home.settings.tool_calls and reply.patient is not None and reply.refusal is None:
+            known = called_evidence(home, question.text, shards, trace) + known
+        coming = expected(home, question, known, summary, reply.patient, reply.cached)
         reranker = (
-            partial(reranker_of, rag, summary, reply.patient, reply.cached) if reply.refusal is None else rag.reranker
+            partial(reranker_of, home, summary, reply.patient, reply.cached) if reply.refusal is None else home.reranker
         )
         # What a page of the library says of anybody is nothing that happened to the patient, and no result.
         of_patient = reply.patient is not None and question.asks_what_happened()
-        read = recall(rag, question, tables, shards[:1] if of_patient else shards, trace, coming, reranker)
+        read = recall(home, question, tables, shards[:1] if of_patient else shards, trace, coming, reranker)
         if reply.patient is not None and known and question.asks_for_a_result():
             read = [e for e in read if not e.shard.startswith("shared:")]
         # A small model chooses among few lines, and what the tables bring must leave room for what was found.
         known = known[: max(MAX_KNOWN, MAX_LINES - len(read))]
         reply.evidence = (known + [e for e in read if e.quote not in {k.quote for k in known}])[:MAX_LINES]
-        if rag.settings.evidence_order == "best-at-ends":
+        if home.settings.evidence_order == "best-at-ends":
             reply.evidence = prompts.at_ends(reply.evidence)
         yield from (StageEvent(s) for s in trace.stages[1:])
         if reply.refusal is None:
@@ -181,21 +181,21 @@ def _read(
         reply.evidence, tables.lexicon, inactive(tables), one_language(question, reply.evidence), tables.record.name
     )
     worded = table is not None and table.for_model
-    yield from read_evidence(rag, question, summary, reply, gate, tables, trace, sure=worded)
+    yield from read_evidence(home, question, summary, reply, gate, tables, trace, sure=worded)
     if table and table.for_model:
         said = " ".join(s.text for s in reply.sentences)
         left_out = [s for s in table.statements if not _tells(said, s, tables.lexicon)]
         yield from _state(reply, left_out, trace)
 
 
-def _stable(rag: Ragq, tables: Tables, shards: Sequence[Shard], reply: Reply, trace: Trace) -> str:
+def _stable(home: Home, tables: Tables, shards: Sequence[Shard], reply: Reply, trace: Trace) -> str:
     """What the prompt says of the patient whatever is asked: the summary, and the notes in brief where they are wished."""
     if reply.patient is None:
         return ""
     summary = summarise(tables)
-    if rag.settings.history_tokens:
+    if home.settings.history_tokens:
         with trace.stage("history") as note:
-            brief, unread = history(rag, shards)
+            brief, unread = history(home, shards)
             summary += brief
             note |= {"tokens_out": estimate(brief), "left_out": unread}
     return summary
@@ -214,7 +214,7 @@ def _nearest(reply: Reply, question: Question) -> list[Evidence]:
     return (reply.evidence if reply.patient is None or question.is_general() else own)[:3]
 
 
-def _finish(reply: Reply, question: Question, rag: Ragq, trace: Trace) -> Answer:
+def _finish(reply: Reply, question: Question, home: Home, trace: Trace) -> Answer:
     refusal = reply.refusal if not reply.sentences else None
     citations = tuple(citation_of(i, reply.evidence[n - 1]) for i, n in enumerate(reply.cited, start=1))
     nearest = tuple(citation_of(i, e) for i, e in enumerate(_nearest(reply, question), start=1)) if refusal else ()
@@ -224,7 +224,7 @@ def _finish(reply: Reply, question: Question, rag: Ragq, trace: Trace) -> Answer
     if (budget := trace.named("budget")) and trace.named("prefill"):
         error = round(budget.detail["predicted_ms"] / timings["ttft_ms"] - 1, 3)
         budget.detail.update(actual_ms=timings["ttft_ms"], error=error)
-        rag.ledger().learn(trace.stages, timings["ttft_ms"], reply.cached)
+        home.ledger().learn(trace.stages, timings["ttft_ms"], reply.cached)
     return Answer(
         question=reply.question,
         patient=reply.patient,
@@ -238,5 +238,5 @@ def _finish(reply: Reply, question: Question, rag: Ragq, trace: Trace) -> Answer
         cache={"status": "miss" if reply.cached else "off"},
         timings=timings,
         trace=tuple(trace.stages),
-        model=rag.settings.model,
+        model=home.settings.model,
     )

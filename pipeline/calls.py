@@ -15,21 +15,21 @@ from ragq.tools.loop import choose_calls
 from ragq.tools.registry import Registry
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 # The tools nearest to the question that the model is shown: all of them are a thousand tokens of prompt.
 SHOWN = 5
 
 
-def called_evidence(rag: Ragq, question: str, shards: Sequence[Shard], trace: Trace) -> list[Evidence]:
+def called_evidence(home: Home, question: str, shards: Sequence[Shard], trace: Trace) -> list[Evidence]:
     """What the tools gave that the model called, one line for each call; the calls and their errors are in the trace."""
-    engine = rag.engine()
-    scope = scope_of(rag, shards)
+    engine = home.engine()
+    scope = scope_of(home, shards)
     with engine.lock, trace.stage("tools.model") as note:
-        every = rag.tools()
-        ranked = rank(question, [t.function() for t in every], rag.query_embedder())
+        every = home.tools()
+        ranked = rank(question, [t.function() for t in every], home.query_embedder())
         near = Registry(every.get(f.name) for _, f in ranked[:SHOWN])
-        made = choose_calls(question, near, scope, engine, rag.settings.tool_calls)
+        made = choose_calls(question, near, scope, engine, home.settings.tool_calls)
         note["shown"] = [t.name for t in near]
         note["calls"] = [
             {

@@ -15,15 +15,15 @@ from ragq.index.lexicon import Lexicon
 from ragq.pipeline.expect import estimate
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 # Without compression the evidence may fill this share of the window.
 WHOLE_SHARE = 0.5
 
 
-def room(rag: Ragq, hits: Sequence[Hit]) -> int:
+def room(home: Home, hits: Sequence[Hit]) -> int:
     """Tokens for the evidence: `rate` of the `top_k` best chunks where it is set, else `context_tokens`."""
-    settings = rag.settings
+    settings = home.settings
     if settings.compress == "none":
         return int(settings.n_ctx * WHOLE_SHARE)
     if settings.rate is None:
@@ -32,7 +32,7 @@ def room(rag: Ragq, hits: Sequence[Hit]) -> int:
 
 
 def distil(
-    rag: Ragq,
+    home: Home,
     question: str,
     hits: Sequence[Hit],
     vector: NDArray[np.float32],
@@ -46,17 +46,17 @@ def distil(
 
     Raises MissingError where the compressor's model or package is not here.
     """
-    settings = rag.settings
+    settings = home.settings
     if settings.compress == "llmlingua":
         chosen = hits[: settings.top_k]
         whole = sum(estimate(h.chunk.text) for h in chosen)
-        return rag.lingua().compress(chosen, question, lexicon, min(1.0, tokens / max(1, whole)))
+        return home.lingua().compress(chosen, question, lexicon, min(1.0, tokens / max(1, whole)))
     if settings.compress == "none":
         return _whole(hits[: settings.top_k], tokens)
-    embedder = rag.query_embedder()
+    embedder = home.query_embedder()
     if settings.compress == "selfinfo":
         ranked = extractive.rank(hits, vector, weights, embedder, bonus)
-        return selfinfo.compress(ranked, question, rag.scorer(), lexicon, estimate, tokens)
+        return selfinfo.compress(ranked, question, home.scorer(), lexicon, estimate, tokens)
     return extractive.compress(hits, vector, weights, embedder, estimate, tokens, bonus, embedded)
 
 

@@ -11,7 +11,7 @@ from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.question import Question
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 # Tokens round the question and, where no engine is open to count them, of the chat template's frame.
 QUESTION_FRAME, CHAT_FRAME = 12, 20
@@ -23,23 +23,23 @@ def estimate(text: str) -> int:
 
 
 def expected(
-    rag: Ragq, question: Question, tables: Sequence[Evidence], summary: str, patient: str | None, cached: bool
+    home: Home, question: Question, tables: Sequence[Evidence], summary: str, patient: str | None, cached: bool
 ) -> Found:
     """The sizes of the prompt's other blocks, and how the stable ones will come into the engine."""
-    own_words = rag.settings.mode == "lenient" or question.language != "en"
+    own_words = home.settings.mode == "lenient" or question.language != "en"
     answer = "word" if own_words else "quote" if patient is not None else "copy"
     stable, in_memory = CHAT_FRAME + estimate(prompts.SYSTEM + summary), False
-    if rag.is_loaded:
-        engine = rag.engine()
+    if home.is_loaded:
+        engine = home.engine()
         tokens = [t for block in prompts.stable_blocks(engine, summary, answer == "copy") for t in block.tokens]
         stable, in_memory = len(tokens), engine.holds(tokens)
-    kept = cached and rag.settings.cache and rag.settings.cache_mb > 0
-    stored = kept and not in_memory and rag.prefix_cache(patient).has_any()
+    kept = cached and home.settings.cache and home.settings.cache_mb > 0
+    stored = kept and not in_memory and home.prefix_cache(patient).has_any()
     return Found(
         tables=sum(estimate(e.text) for e in tables),
         question=estimate(question.text) + QUESTION_FRAME,
         stable=stable,
         prefix="in memory" if in_memory else "restored" if stored else "computed",
-        loaded=rag.is_loaded,
+        loaded=home.is_loaded,
         answer=answer,
     )

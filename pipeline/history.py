@@ -14,7 +14,7 @@ from ragq.pipeline.evidence import STRUCTURED
 from ragq.pipeline.expect import estimate
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 # A note is brought to this share of its tokens, as far as its protected spans allow.
 RATE = 0.4
@@ -22,28 +22,28 @@ RATE = 0.4
 VERSION = "1"
 
 
-def maker(rag: Ragq) -> str:
+def maker(home: Home) -> str:
     """What made a kept text: model and version."""
-    return f"{rag.settings.compressor or DEFAULT} {VERSION} {RATE}"
+    return f"{home.settings.compressor or DEFAULT} {VERSION} {RATE}"
 
 
-def condense_notes(rag: Ragq, owner: str) -> int:
+def condense_notes(home: Home, owner: str) -> int:
     """Keep every note of a patient's shard in brief that is not kept yet, beside the note: it goes when the note goes.
 
     Asks no question, so that the text can sit in a KV prefix. Returns how many were made. Raises MissingError without
     the compressor's model.
     """
     made = 0
-    with writing(rag.settings.index_dir, owner):
-        shards = rag.open_shards(owner.removeprefix("patient:"))
+    with writing(home.settings.index_dir, owner):
+        shards = home.open_shards(owner.removeprefix("patient:"))
         try:
-            own, lexicon = shards[0], rag.lexicon(shards)
-            kept = own.condensed(maker(rag))
+            own, lexicon = shards[0], home.lexicon(shards)
+            kept = own.condensed(maker(home))
             for name in (str(row["name"]) for row in own.documents()):
                 if name not in kept and not name.endswith(STRUCTURED):
                     text = without_orders(own.document_text(name))
-                    left = condense(text, rag.scorer(), lexicon, estimate, int(RATE * estimate(text)))
-                    own.keep_condensed(name, maker(rag), left.text)
+                    left = condense(text, home.scorer(), lexicon, estimate, int(RATE * estimate(text)))
+                    own.keep_condensed(name, maker(home), left.text)
                     made += 1
         finally:
             for shard in shards:
@@ -51,15 +51,15 @@ def condense_notes(rag: Ragq, owner: str) -> int:
     return made
 
 
-def history(rag: Ragq, shards: Sequence[Shard]) -> tuple[str, list[str]]:
+def history(home: Home, shards: Sequence[Shard]) -> tuple[str, list[str]]:
     """The patient's kept notes, newest first, within `history_tokens`, and the names of those left out: for want of
     room, or because they were not condensed yet.
     """
-    room = rag.settings.history_tokens
+    room = home.settings.history_tokens
     lines: list[str] = []
     left_out: list[str] = []
     for shard in (s for s in shards if not s.is_shared) if room else ():
-        kept = shard.condensed(maker(rag))
+        kept = shard.condensed(maker(home))
         for row in sorted(shard.documents(), key=lambda r: (r["date"] or "", r["name"]), reverse=True):
             name = str(row["name"])
             if name.endswith(STRUCTURED):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragq.pipeline.evidence import from_row
+from ragq.pipeline.evidence import Evidence, from_row
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, shown, told
 from ragq.tools.allergies import is_about
-from ragq.tools.interactions import Pair, check
+from ragq.tools.interactions import Pair, check, duplicates
 
 
 def interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
@@ -24,15 +24,20 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
         focus = active
     against = [d for d in active if d not in drugs] if len(drugs) < 2 else [*drugs]
     pairs = check(focus, against, tables.interactions, lexicon)
-    if not pairs:
-        return _no_pair(question, tables, focus, against)
-    statements = tuple(pair_statement(question, tables, p) for p in pairs)
+    # Of drugs that are not asked about by name, also those that do the same.
+    alike = duplicates(focus, against, lexicon) if not drugs else []
+    if not pairs and not alike:
+        return _no_pair(question, tables, focus, against, named=bool(drugs or classes))
+    statements = (
+        *(pair_statement(question, tables, p) for p in pairs),
+        *(_same_class(question, tables, *pair) for pair in alike),
+    )
     evidence = list(dict.fromkeys(e for s in statements for e in s.evidence))
     stopped = [m for c in classes for m in record.of(c) if not m.is_active]
     evidence += [medication_evidence(m, tables) for m in stopped]
     # The monographs are English: a question in another language is worded by the model, which two sentences can hold
     # for two pairs at most; otherwise the lines say it best, and at once.
-    worded = question.language != "en" and len(pairs) <= 2
+    worded = question.language != "en" and len(pairs) <= 2 and not alike
     return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=worded)
 
 
@@ -51,13 +56,14 @@ def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
         effect=listed.effect.strip(), management=listed.management.strip(),
     )  # fmt: skip
     taken = [m for d in (pair.first, pair.second) for m in tables.record.of(d) if m.is_active]
-    lines = [medication_evidence(m, tables) for m in taken]
-    if not tables.record.medications:
-        lines = [e for d in (pair.first, pair.second) for e in tables.notes.naming(d)[:1]]
+    lines = _lines(tables, (pair.first, pair.second))
     told = f"Interaction of {pair.first} with {pair.second} ({listed.severity}): {listed.effect.strip()} Management: {listed.management.strip()}"
     # A line that speaks of the class ("NSAIDs can …") supports the drug only together with the one that says it is of it.
     named = {m.name for e in (pair.cited, *(m.cited for m in taken)) for m in tables.lexicon.find(e.quote)}
     classes = [tables.library.class_line(d) for d in (pair.first, pair.second) if d not in named]
+    for drug in (pair.first, pair.second):
+        if not tables.lexicon.classes_of(drug):
+            text += " " + say(question, "by_name", drug=drug.capitalize(), names=", ".join(tables.lexicon.kin(drug)))
     own = from_row(pair.cited, tables.shared_shard, "interactions", told)
     return Statement(text, (own, *lines, *(c for c in classes if c is not None)))
 
@@ -74,14 +80,34 @@ def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> Ta
     return TableAnswer("table:interactions", (statement,))
 
 
-def _no_pair(question: Question, tables: Tables, focus: Sequence[str], against: Sequence[str]) -> TableAnswer | None:
-    known = [m for m in tables.record.active() if m.drug in {*focus, *against}]
-    unknown = [d for d in focus if not tables.lexicon.classes_of(d)]
-    if unknown or not known:
+def _no_pair(
+    question: Question, tables: Tables, focus: Sequence[str], against: Sequence[str], named: bool
+) -> TableAnswer | None:
+    """That the monographs list nothing between the drugs; of one that none of them covers, that nothing is known, unless
+    it was asked about by name: then the notes may say it.
+    """
+    lines = _lines(tables, [*focus, *against])
+    uncovered = [d for d in dict.fromkeys([*focus, *against]) if not tables.lexicon.classes_of(d)]
+    if not lines or (named and set(uncovered) & set(focus)):
         return None
-    others = ", ".join(shown(d, tables) for d in against if d not in focus) or say(question, "none")
-    text = say(question, "no_pair", first=", ".join(shown(d, tables) for d in focus), others=others)
-    return TableAnswer("table:interactions", (Statement(text, tuple(medication_evidence(m, tables) for m in known)),))
+    others = ", ".join(shown(d, tables) for d in against if d not in focus)
+    key = "no_pair_among" if not others else "no_pair" if tables.record.medications else "no_pair_in_notes"
+    text = say(question, key, first=", ".join(shown(d, tables) for d in focus), others=others)
+    if uncovered:
+        text += " " + say(question, "no_monograph", names=", ".join(uncovered))
+    return TableAnswer("table:interactions", (Statement(text, tuple(lines)),))
+
+
+def _same_class(question: Question, tables: Tables, first: str, second: str, name: str) -> Statement:
+    text = say(question, "same_class", first=first.capitalize(), second=second, name=name)
+    return Statement(text, tuple(_lines(tables, (first, second))))
+
+
+def _lines(tables: Tables, drugs: Sequence[str]) -> list[Evidence]:
+    """The line of each drug in the medication list, or, where the record has none, in the notes: the latest."""
+    if not tables.record.medications:
+        return list(dict.fromkeys(e for d in drugs for e in tables.notes.naming(d)[:1]))
+    return [medication_evidence(m, tables) for m in tables.record.active() if m.drug in drugs]
 
 
 def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:

@@ -29,7 +29,7 @@ from ragq.pipeline.words import content, stems
 
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 # Of the lines that the model names, so many are tried as a quote.
 MAX_BEARING = 4
@@ -40,12 +40,12 @@ SURE_PICK = 0.6
 
 
 def read_evidence(
-    rag: Ragq, question: Question, summary: str, reply: Reply, gate: Gate, tables: Tables, trace: Trace, sure: bool
+    home: Home, question: Question, summary: str, reply: Reply, gate: Gate, tables: Tables, trace: Trace, sure: bool
 ) -> Iterator[Event]:
     """Read the prompt, decide whether the evidence answers (unless it is `sure`), choose the lines, and word them."""
-    settings = rag.settings
+    settings = home.settings
     with trace.stage("engine.load") as note:
-        engine = rag.engine()
+        engine = home.engine()
         note["model"] = settings.model
         if engine.expert_note:
             note["problem"] = f"expert_ram does nothing here: {engine.expert_note}"
@@ -65,7 +65,7 @@ def read_evidence(
         )
         stable = prompt.boundaries[-1:]
         with trace.stage("cache.prefix") as prefix_note:
-            prepared = prepare_prefix(rag, engine, prompt, reply.patient, reply.cached)
+            prepared = prepare_prefix(home, engine, prompt, reply.patient, reply.cached)
             prefix_note |= {"decision": prepared.status, "reused": prepared.tokens, "tokens_in": stable[0]}
             if prepared.problem:
                 prefix_note["problem"] = prepared.problem
@@ -101,7 +101,7 @@ def read_evidence(
             note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
         _note_prefill(reply, len(prompt.tokens), trace)
         if wording:
-            yield from _word(rag, engine, prompt, question, reply, gate, trace, note)
+            yield from _word(home, engine, prompt, question, reply, gate, trace, note)
             yield from _judged(reply, judge, settings.mode, trace)
     yield StageEvent(trace.stages[-1])
     if not reply.sentences and not sure:
@@ -109,7 +109,7 @@ def read_evidence(
 
 
 def _word(
-    rag: Ragq,
+    home: Home,
     engine: LlamaEngine,
     prompt: prompts.Prompt,
     question: Question,
@@ -119,7 +119,7 @@ def _word(
     note: dict[str, Any],
 ) -> Iterator[Event]:
     """Quote the chosen lines to the model and gate what it makes of them, sentence by sentence."""
-    settings = rag.settings
+    settings = home.settings
     bearing = quotable(reply.picks)
     lead = prompts.quoted(reply.evidence, bearing, question.language)
     sentences = Sentences()
@@ -219,11 +219,11 @@ def _rounded(value: float | None) -> float | None:
 
 
 def prepare_prefix(
-    rag: Ragq, engine: LlamaEngine, prompt: prompts.Prompt, patient: str | None, cached: bool = True
+    home: Home, engine: LlamaEngine, prompt: prompts.Prompt, patient: str | None, cached: bool = True
 ) -> Prepared:
     """Have the stable blocks in the KV cache: from memory, from disk, or computed and kept."""
-    kept = cached and rag.settings.cache and rag.settings.cache_mb > 0
-    own, common = (rag.prefix_cache(patient), rag.prefix_cache(None)) if kept else (None, None)
+    kept = cached and home.settings.cache and home.settings.cache_mb > 0
+    own, common = (home.prefix_cache(patient), home.prefix_cache(None)) if kept else (None, None)
     return prepare(engine, own, common, prompt.tokens[: prompt.boundaries[-1]], prompt.boundaries)
 
 

@@ -28,11 +28,11 @@ from ragq.pipeline.tables import Tables
 from ragq.pipeline.trace import Trace
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 
 def recall(
-    rag: Ragq,
+    home: Home,
     question: Question,
     tables: Tables,
     shards: Sequence[Shard],
@@ -43,12 +43,12 @@ def recall(
     """Evidence from the documents, best first, distilled as the budget says; `coming` tells what else the prompt holds, and
     `opened_reranker` gives the reranker where the budget wants one.
     """
-    settings = rag.settings
+    settings = home.settings
     with trace.stage("retrieve") as note:
         query = make_query(question.text, tables.lexicon)
-        embedder = rag.query_embedder()
+        embedder = home.query_embedder()
         vector = embedder.encode([question.text])[0]
-        opened = [rag.search_structures(s) for s in shards]
+        opened = [home.search_structures(s) for s in shards]
         weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
         hits, repeated = distinct(retrieve(query, vector, opened, settings.candidates), tables.lexicon)
         if settings.reranker == RANKER:
@@ -58,17 +58,17 @@ def recall(
                  "shards": [s.owner for s in shards], "expansions": dict(query.expansions),
                  "tokens_out": sum(h.chunk.n_tokens for h in hits), "top": _show(hits[:10])}  # fmt: skip
     with trace.stage("budget") as note:
-        plan = _planned(rag, hits, coming, trace, note)
+        plan = _planned(home, hits, coming, trace, note)
     if plan.depth and (reranker := opened_reranker()):
         with trace.stage("rerank") as note:
-            found = rerank(question.text, hits, reranker, plan.depth, rag.kept_scores())
+            found = rerank(question.text, hits, reranker, plan.depth, home.kept_scores())
             hits = found.hits
             note |= {"top": _show(hits[:10]), "pairs": found.pairs, "reranker": reranker.name, "decision": found.why}
     with trace.stage("compress") as note:
         bonus = _clinical_bonus(question, tables, frozenset[str]().union(*(s.outdated for s in shards)))
-        excerpts = distil(rag, question.text, hits, vector, weights, tables.lexicon, bonus, plan.tokens, plan.embedded)[
-            : settings.top_k
-        ]
+        excerpts = distil(
+            home, question.text, hits, vector, weights, tables.lexicon, bonus, plan.tokens, plan.embedded
+        )[: settings.top_k]
         used = {e.hit.chunk.id for e in excerpts}
         note |= {
             "compressor": settings.compress,
@@ -88,10 +88,10 @@ def recall(
 SENTENCE_CHARS = 68
 
 
-def _planned(rag: Ragq, hits: Sequence[Hit], coming: Found, trace: Trace, note: dict[str, Any]) -> Plan:
+def _planned(home: Home, hits: Sequence[Hit], coming: Found, trace: Trace, note: dict[str, Any]) -> Plan:
     """The plan for what was found; `note` tells it, what it is predicted to take, and what the limits are."""
-    settings = rag.settings
-    costs = rag.ledger().costs
+    settings = home.settings
+    costs = home.ledger().costs
     found = replace(
         coming,
         tokens=sum(estimate(h.chunk.text) for h in hits),
@@ -99,7 +99,7 @@ def _planned(rag: Ragq, hits: Sequence[Hit], coming: Found, trace: Trace, note: 
         spent_ms=round(trace.elapsed_ms(), 1),
         way=settings.compress,
     )
-    usual = min(room(rag, hits), max(TOKENS[-1], (settings.tokens or settings.n_ctx) - coming.tables))
+    usual = min(room(home, hits), max(TOKENS[-1], (settings.tokens or settings.n_ctx) - coming.tables))
     reranker = settings.reranker if settings.reranker not in (None, "none", RANKER) else ""
     depth = min(len(hits), MODEL_DEPTH if reranker == "model" else RERANK_DEPTH) if reranker else 0
     options = plans(found, costs, usual, depth, reranker)

@@ -18,7 +18,7 @@ from ragq.pipeline.reading import prepare_prefix
 
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 TASK = "\nJudge whether the passage answers the question.\nQuestion: {question}\nPassage:\n"
 ASKED = "\nDoes the passage answer the question? Reply yes or no."
@@ -53,14 +53,14 @@ class ModelReranker:
         return float(np.logaddexp.reduce(found[:n]) - np.logaddexp.reduce(found[n:]))
 
 
-def reranker_of(rag: Ragq, summary: str, patient: str | None, cached: bool) -> Reranker | None:
+def reranker_of(home: Home, summary: str, patient: str | None, cached: bool) -> Reranker | None:
     """The reranker of the settings; for `model` the stable prompt is brought into the engine first."""
-    if rag.settings.reranker != ModelReranker.name:
-        return rag.reranker()
-    engine = rag.engine()
+    if home.settings.reranker != ModelReranker.name:
+        return home.reranker()
+    engine = home.engine()
     with engine.lock:
         prompt = prompts.Prompt(
-            tuple(prompts.stable_blocks(engine, summary, patient is None and rag.settings.mode != "lenient"))
+            tuple(prompts.stable_blocks(engine, summary, patient is None and home.settings.mode != "lenient"))
         )
-        prepare_prefix(rag, engine, prompt, patient, cached)
+        prepare_prefix(home, engine, prompt, patient, cached)
     return ModelReranker(engine, prompt.tokens, prompt.boundaries)

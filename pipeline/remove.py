@@ -10,7 +10,7 @@ from ragq.errors import MissingError
 from ragq.index.remove import remove_documents, remove_shard
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Removed:
     answers: int
 
 
-def remove(rag: Ragq, owner: str, documents: Sequence[str] = ()) -> Removed:
+def remove(home: Home, owner: str, documents: Sequence[str] = ()) -> Removed:
     """Remove the named documents of a shard, or the whole shard when none is named.
 
     A patient's own KV states and answers go with it; a shared shard may stand behind every answer, so all answers go.
     A second call for a patient finishes what a kill interrupted. Raises MissingError when there is nothing to remove,
     UsageError for a document that is not there (nothing is removed then).
     """
-    index_dir = rag.settings.index_dir
+    index_dir = home.settings.index_dir
     kind, _, name = owner.partition(":")
     patient = name if kind == "patient" else None
     missing: MissingError | None = None
@@ -42,20 +42,20 @@ def remove(rag: Ragq, owner: str, documents: Sequence[str] = ()) -> Removed:
         if patient is None:
             raise
         gone, chunks, missing = 0, 0, error
-    states, answers = forget(rag, patient, everyone=patient is None)
+    states, answers = forget(home, patient, everyone=patient is None)
     if missing and not states and not answers:
         raise missing
     return Removed(owner, gone, chunks, chunks, states, answers)
 
 
-def forget(rag: Ragq, patient: str | None, everyone: bool = False) -> tuple[int, int]:
+def forget(home: Home, patient: str | None, everyone: bool = False) -> tuple[int, int]:
     """Delete the KV states and cached answers of one patient (None: of questions without a patient).
 
     With `everyone`, the answers of all patients go too. Returns how many states and answers there were.
     """
-    answers = rag.answer_cache().clear(None if everyone else patient or "-")
-    rag.answer_cache().clear_other_keys()
+    answers = home.answer_cache().clear(None if everyone else patient or "-")
+    home.answer_cache().clear_other_keys()
     # A file set aside as damaged may still hold anybody's text, and serves nothing any more.
-    for path in rag.settings.cache_dir.glob("*.damaged"):
+    for path in home.settings.cache_dir.glob("*.damaged"):
         path.unlink(missing_ok=True)
-    return rag.prefix_cache(patient).wipe(), answers
+    return home.prefix_cache(patient).wipe(), answers

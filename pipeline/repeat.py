@@ -25,7 +25,7 @@ from ragq.pipeline.trace import Trace
 if TYPE_CHECKING:
     from ragq.index.lexicon import Lexicon
     from ragq.index.store import Shard
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 MAX_QUESTION_CHARS = 4000
 # Part of every key: change it when tools or the gate answer the same question otherwise.
@@ -38,7 +38,7 @@ _RELATIVE = re.compile(
 
 
 def answer(
-    rag: Ragq,
+    home: Home,
     text: str,
     patient: str | None,
     refresh: bool = False,
@@ -52,32 +52,32 @@ def answer(
     if len(text) > MAX_QUESTION_CHARS:
         raise UsageError(f"the question has {len(text)} characters; at most {MAX_QUESTION_CHARS} are read")
     trace = Trace()
-    shards = rag.open_shards(patient, wanted)
+    shards = home.open_shards(patient, wanted)
     try:
-        key = cache_key(rag, shards, patient, text, wanted)
-        cached = rag.settings.cache and not no_cache
-        if cached and not refresh and (found := _exact(rag, key, text, trace)):
-            yield from from_cache(rag, found, text, trace)
+        key = cache_key(home, shards, patient, text, wanted)
+        cached = home.settings.cache and not no_cache
+        if cached and not refresh and (found := _exact(home, key, text, trace)):
+            yield from from_cache(home, found, text, trace)
             return
         from ragq.pipeline.ask import fresh  # an exact repeat loads none of it
 
         if not cached:
-            yield from fresh(rag, text, patient, shards, key, trace, look=False, cached=False)
+            yield from fresh(home, text, patient, shards, key, trace, look=False, cached=False)
             return
-        with rag.flights().turn(digest_of(key, text)):
+        with home.flights().turn(digest_of(key, text)):
             again = Trace()
-            if not refresh and (found := _exact(rag, key, text, again)):
+            if not refresh and (found := _exact(home, key, text, again)):
                 trace.stages[-1:] = again.stages
-                yield from from_cache(rag, found, text, trace)
+                yield from from_cache(home, found, text, trace)
                 return
-            yield from fresh(rag, text, patient, shards, key, trace, look=not refresh, cached=True)
+            yield from fresh(home, text, patient, shards, key, trace, look=not refresh, cached=True)
     finally:
         for shard in shards:
             shard.close()
 
 
 def cache_key(
-    rag: Ragq,
+    home: Home,
     shards: Sequence[Shard],
     patient: str | None,
     text: str,
@@ -88,7 +88,7 @@ def cache_key(
     from ragq.pipeline import prompt
     from ragq.pipeline.language import language_of
 
-    s = rag.settings
+    s = home.settings
     key: dict[str, Any] = {
         "patient": patient,
         "shards": {shard.owner: [shard.revision(), shard.created()] for shard in shards},
@@ -97,7 +97,7 @@ def cache_key(
         "reranker": s.reranker,
         "version": [VERSION, prompt.VERSION, __version__],
         "language": language_of(text),
-        "tools": sorted(t.name for t in rag.tools()) if s.tool_calls else [],
+        "tools": sorted(t.name for t in home.tools()) if s.tool_calls else [],
         "settings": [
             s.top_k,
             s.candidates,
@@ -119,7 +119,7 @@ def cache_key(
             s.mode,
         ],
         "adapters": [[name, _adapter_state(name, s.models_dir)] for name in s.adapter],
-        "history": _condensed(rag, shards) if s.history_tokens else [],
+        "history": _condensed(home, shards) if s.history_tokens else [],
         "filter": [wanted.since, sorted(wanted.types)],
     }
     if _RELATIVE.search(fold(text)):
@@ -127,11 +127,11 @@ def cache_key(
     return key
 
 
-def _condensed(rag: Ragq, shards: Sequence[Shard]) -> list[list[str]]:
+def _condensed(home: Home, shards: Sequence[Shard]) -> list[list[str]]:
     """The notes that are there in brief."""
     from ragq.pipeline.history import maker
 
-    return [sorted(shard.condensed(maker(rag))) for shard in shards if not shard.is_shared]
+    return [sorted(shard.condensed(maker(home))) for shard in shards if not shard.is_shared]
 
 
 def _file_state(model: str) -> list[int] | None:
@@ -149,9 +149,9 @@ def _adapter_state(name: str, models_dir: Path) -> list[int] | None:
     return _file_state(plain) or _file_state(str(models_dir / "adapters" / f"{plain}.gguf"))
 
 
-def _exact(rag: Ragq, key: dict[str, Any], text: str, trace: Trace) -> Hit | None:
+def _exact(home: Home, key: dict[str, Any], text: str, trace: Trace) -> Hit | None:
     with trace.stage("cache.answers") as note:
-        found = rag.answer_cache().find(key, text)
+        found = home.answer_cache().find(key, text)
         note["decision"] = "hit" if found else "miss"
         if found:
             note |= {"tier": "exact", "question": found.question, "made": _when(found), "similarity": 1.0,
@@ -159,12 +159,12 @@ def _exact(rag: Ragq, key: dict[str, Any], text: str, trace: Trace) -> Hit | Non
     return found
 
 
-def alike(rag: Ragq, key: dict[str, Any], text: str, lexicon: Lexicon, trace: Trace) -> Hit | None:
+def alike(home: Home, key: dict[str, Any], text: str, lexicon: Lexicon, trace: Trace) -> Hit | None:
     """The answer to the same question in other words, if one is kept."""
     from ragq.cache.wording import read_wording
 
     with trace.stage("cache.alike") as note:
-        likeness = rag.likeness(lexicon)
+        likeness = home.likeness(lexicon)
         found = likeness.find(key, read_wording(text, lexicon)) if likeness else None
         note["decision"] = "hit" if found else "miss"
         if found:
@@ -174,7 +174,7 @@ def alike(rag: Ragq, key: dict[str, Any], text: str, lexicon: Lexicon, trace: Tr
     return found
 
 
-def from_cache(rag: Ragq, hit: Hit, text: str, trace: Trace) -> Iterator[Event]:
+def from_cache(home: Home, hit: Hit, text: str, trace: Trace) -> Iterator[Event]:
     """The events of a stored answer, which says when it was made and for which question."""
     stored = Answer.from_json(hit.answer)
     how = "exact" if hit.score >= 1.0 else "alike"
@@ -193,7 +193,7 @@ def from_cache(rag: Ragq, hit: Hit, text: str, trace: Trace) -> Iterator[Event]:
         question=text,
         timings={"total_ms": round(trace.elapsed_ms(), 1), "ttft_ms": round(trace.elapsed_ms(), 1)},
         trace=tuple(trace.stages),
-        rejecter=lambda: rag.answer_cache().reject(hit.entry),
+        rejecter=lambda: home.answer_cache().reject(hit.entry),
     )
     yield TokenEvent(found.text)
     for citation in found.citations:
@@ -205,7 +205,7 @@ def _when(hit: Hit) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.made))
 
 
-def keep(rag: Ragq, key: dict[str, Any], made: Answer, shards: Sequence[Shard], lexicon: Lexicon) -> Answer:
+def keep(home: Home, key: dict[str, Any], made: Answer, shards: Sequence[Shard], lexicon: Lexicon) -> Answer:
     """Store a grounded answer, or for a while a refusal; returns the answer with its entry's number."""
     from ragq.cache.wording import read_wording
 
@@ -220,10 +220,10 @@ def keep(rag: Ragq, key: dict[str, Any], made: Answer, shards: Sequence[Shard], 
         inputs=_side_inputs(made),
     )
     wording = read_wording(made.question, lexicon) if made.refusal is None else None
-    entry = rag.answer_cache().store(key, made.patient or "-", made.question, made.to_json(), wording, origin)
+    entry = home.answer_cache().store(key, made.patient or "-", made.question, made.to_json(), wording, origin)
     if entry is None:
         return made
-    return replace(made, cache={**made.cache, "id": entry}, rejecter=lambda: rag.answer_cache().reject(entry))
+    return replace(made, cache={**made.cache, "id": entry}, rejecter=lambda: home.answer_cache().reject(entry))
 
 
 def _side_inputs(made: Answer) -> dict[str, Any]:

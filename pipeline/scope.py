@@ -13,16 +13,16 @@ from ragq.tools.result import Line
 from ragq.tools.scope import Scope, open_scope
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 
-def scope_of(rag: Ragq, shards: Sequence[Shard]) -> Scope:
+def scope_of(home: Home, shards: Sequence[Shard]) -> Scope:
     """The patient's record and the shared shards, with a search over them and nothing else."""
-    lexicon = rag.lexicon(shards)
+    lexicon = home.lexicon(shards)
 
     def search(query: str, k: int) -> list[Line]:
-        vector = rag.query_embedder().encode([query])[0]
-        opened = [rag.search_structures(s) for s in shards]
+        vector = home.query_embedder().encode([query])[0]
+        opened = [home.search_structures(s) for s in shards]
         return [_line(h) for h in retrieve(make_query(query, lexicon), vector, opened, k)]
 
     return open_scope(shards, lexicon, search=search)

@@ -18,7 +18,7 @@ from ragq.index.rerank import rerank
 from ragq.index.retrieve import idfs_of, make_query, retrieve, with_shares
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +50,28 @@ class Found:
         }  # fmt: skip
 
 
-def search(rag: Ragq, text: str, patient: str | None, k: int, wanted: Filter) -> Found:
+def search(home: Home, text: str, patient: str | None, k: int, wanted: Filter) -> Found:
     """The k best chunks, and after each what was cut off its list or table. See `Ragq.search`."""
     text = text.strip()
     if not text:
         raise UsageError('the question is empty; ask something, for example: ragq index search "INR" --patient 42')
     with told(f"patient:{patient}" if patient is not None else "shared documents"):
-        return _search(rag, text, patient, k, wanted)
+        return _search(home, text, patient, k, wanted)
 
 
-def _search(rag: Ragq, text: str, patient: str | None, k: int, wanted: Filter) -> Found:
-    shards = rag.open_shards(patient, wanted)
+def _search(home: Home, text: str, patient: str | None, k: int, wanted: Filter) -> Found:
+    shards = home.open_shards(patient, wanted)
     try:
-        lexicon = rag.lexicon(shards)
+        lexicon = home.lexicon(shards)
         query = make_query(text, lexicon)
-        vector = rag.query_embedder().encode([text])[0]
-        opened = [rag.search_structures(s) for s in shards]
-        hits, repeated = distinct(retrieve(query, vector, opened, max(k, rag.settings.candidates)), lexicon)
-        if rag.settings.reranker == RANKER:
+        vector = home.query_embedder().encode([text])[0]
+        opened = [home.search_structures(s) for s in shards]
+        hits, repeated = distinct(retrieve(query, vector, opened, max(k, home.settings.candidates)), lexicon)
+        if home.settings.reranker == RANKER:
             weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
             hits = shipped().rank(text, weights, hits)
-        elif reranker := rag.reranker():
-            hits = rerank(text, hits, reranker, len(hits), rag.kept_scores()).hits
+        elif reranker := home.reranker():
+            hits = rerank(text, hits, reranker, len(hits), home.kept_scores()).hits
         best = with_shares(np.arange(len(hits)), [h.chunk.shard for h in hits], k)
         hits = with_rest([hits[i] for i in best], {s.owner: s for s in shards}, k)
         return Found(hits, repeated, query.expansions, [s.owner for s in shards])

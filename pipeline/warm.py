@@ -14,7 +14,7 @@ from ragq.pipeline.summary import summarise
 from ragq.pipeline.trace import Trace
 
 if TYPE_CHECKING:
-    from ragq.pipeline.rag import Ragq
+    from ragq.pipeline.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +28,24 @@ class Warmed:
     ms: float
 
 
-def warm(rag: Ragq, patient: str) -> Warmed:
+def warm(home: Home, patient: str) -> Warmed:
     """Have the KV state of the patient's summary on disk, so that the first question need not compute it.
 
     Raises MissingError when the patient has no index or the model is not here, UsageError when caching is off.
     """
-    if not rag.settings.cache or not rag.settings.cache_mb:
+    if not home.settings.cache or not home.settings.cache_mb:
         raise UsageError("the cache is off, so nothing can be kept; set cache = true and cache_mb above 0")
     trace = Trace()
-    if rag.settings.history_tokens:
-        condense_notes(rag, f"patient:{patient}")
-    shards = rag.open_shards(patient)
+    if home.settings.history_tokens:
+        condense_notes(home, f"patient:{patient}")
+    shards = home.open_shards(patient)
     try:
-        summary = summarise(tables_of(shards, rag.lexicon(shards))) + history(rag, shards)[0]
+        summary = summarise(tables_of(shards, home.lexicon(shards))) + history(home, shards)[0]
     finally:
         for shard in shards:
             shard.close()
-    engine = rag.engine()
+    engine = home.engine()
     with engine.lock:
-        prompt = prompts.build(engine, summary, (), "", "en", rag.settings.max_tokens)
-        prepared = prepare_prefix(rag, engine, prompt, patient)
-    return Warmed(patient, rag.settings.model, prepared.status, prompt.boundaries[-1], round(trace.elapsed_ms(), 1))
+        prompt = prompts.build(engine, summary, (), "", "en", home.settings.max_tokens)
+        prepared = prepare_prefix(home, engine, prompt, patient)
+    return Warmed(patient, home.settings.model, prepared.status, prompt.boundaries[-1], round(trace.elapsed_ms(), 1))

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from ragq.tools.allergies import NOT_ALLERGIC, is_about
-from ragq.tools.interactions import check
+from ragq.tools.interactions import check, duplicates
 from ragq.tools.result import Line, Result, ToolError
 from ragq.tools.scope import Scope
 from ragq.tools.tool import tool
@@ -119,17 +119,9 @@ def _conditions(scope: Scope, asked: Sequence[str]) -> list[Finding]:
 
 def _duplicates(scope: Scope, asked: Sequence[str], active: Sequence[str]) -> list[Finding]:
     """Two drugs with the same first, narrowest class."""
-    found, seen = [], set()
-    for first in asked:
-        for second in active:
-            classes = scope.lexicon.classes_of(first)[:1]
-            pair = frozenset((first, second))
-            if first == second or pair in seen or not classes or classes != scope.lexicon.classes_of(second)[:1]:
-                continue
-            seen.add(pair)
-            lines = tuple(scope.line(m.cited) for d in (first, second) for m in scope.record.of(d) if m.is_active)
-            text = f"{first.capitalize()} and {second} are of the same class ({classes[0]})."
-            found.append(
-                Finding(kind="duplicate class", drug=first, with_=second, severity=None, text=text, lines=lines)
-            )
+    found = []
+    for first, second, name in duplicates(asked, active, scope.lexicon):
+        lines = tuple(scope.line(m.cited) for d in (first, second) for m in scope.record.of(d) if m.is_active)
+        text = f"{first.capitalize()} and {second} are of the same class ({name})."
+        found.append(Finding(kind="duplicate class", drug=first, with_=second, severity=None, text=text, lines=lines))
     return found

@@ -70,3 +70,36 @@ def test_a_lab_that_only_notes_tell_is_told_from_the_latest_of_them(copied_home,
         assert opened.ask("All INR results?", "77").text.splitlines() == [
             "2024-05-03: INR 2.6 today [1]. 2023-02-10: INR 3.9, dose lowered [2]."
         ]
+
+
+def test_drugs_that_the_notes_name_are_checked_against_each_other(empty_home, tmp_path, light_embedder, offsets):
+    folder = visits(tmp_path, {
+        "2024-05-02": "Ibuprofen has not helped. Start meloxicam 15 mg daily. She takes lisinopril 20 mg.",
+    })  # fmt: skip
+    for drug in ("ibuprofen", "lisinopril", "paracetamol"):
+        add(
+            empty_home / "index",
+            "shared:default",
+            CLINIC / "shared" / "monographs" / f"{drug}.md",
+            light_embedder,
+            offsets,
+        )
+    add(empty_home / "index", "patient:900", folder, light_embedder, offsets)
+    (tmp_path / "other").mkdir()
+    plain = visits(tmp_path / "other", {"2024-05-02": "Paracetamol 1 g at night; lisinopril 20 mg. Takes torasemide."})
+    add(empty_home / "index", "patient:901", plain, light_embedder, offsets)
+    with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
+        for asked in ("Which of the patient's drugs interact?", "interactions?"):
+            said = rag.ask(asked, "900")
+            assert "Meloxicam, of which there is no monograph, counts as NSAID by its name" in said.text
+            assert "Ibuprofen and meloxicam are of the same class (NSAID)" in said.text
+            pairs = [s.text for s in said.sentences if "(moderate)" in s.text]
+            assert ["lisinopril" in p.lower() for p in pairs] == [True, True]
+            assert {"2024-05-02.md", "lisinopril.md"} <= {c.document.rpartition("/")[2] for c in said.citations}
+        none = rag.ask("Which of the patient's drugs interact?", "901")
+        assert none.text == (
+            "The monographs list no interaction between paracetamol, lisinopril, torasemide."
+            " No monograph covers torasemide [1]."
+        )
+        named = rag.ask("Does paracetamol interact with her medication?", "901")
+        assert "between paracetamol and the drugs that the notes name (lisinopril, torasemide)" in named.text

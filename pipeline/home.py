@@ -1,0 +1,407 @@
+"""Home: what a home has open: models, shards and caches, each opened on first use."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from ragq.cache.answers import AnswerCache
+from ragq.cache.flight import Flights
+from ragq.errors import MissingError, RagqError, UsageError
+from ragq.files import writable
+from ragq.index.filter import Filter
+from ragq.index.store import Shard, open_shard
+from ragq.settings import Settings, quiet_hub
+
+if TYPE_CHECKING:
+    from ragq.cache.alike import Likeness
+    from ragq.cache.prefix import PrefixCache
+    from ragq.compress.lingua import Lingua
+    from ragq.compress.scorer import Scorer
+    from ragq.engine.llama import LlamaEngine
+    from ragq.engine.probe import Trial
+    from ragq.index.embed import Embedder, Offsets
+    from ragq.index.lexicon import Lexicon
+    from ragq.index.rerank import KeptScores, Reranker
+    from ragq.index.retrieve import OpenShard
+    from ragq.index.segment import Segment
+    from ragq.pipeline.costs import Ledger
+    from ragq.tools.registry import Registry
+
+# The query side of the default embedder without torch: the same network, 8-bit weights (cosine to the
+# full-precision vector ≥ 0.97 on the sample clinic, measured by a test).
+_QUERY_FORM = {"minilm-l6": "minilm-l6-int8"}
+
+
+def _with_key(settings: Settings) -> tuple[Settings, bytes | None, str | None]:
+    """The settings, the key that seals the caches, and why there is none although one is set: then nothing is cached,
+    as it could only be kept in the clear.
+    """
+    from ragq.cache.key import read_key
+
+    if not settings.cache:
+        return settings, None, None
+    if not writable(settings.cache_dir):
+        return settings.model_copy(update={"cache": False}), None, None
+    try:
+        return settings, read_key(settings.key_path), None
+    except UsageError as error:
+        return settings.model_copy(update={"cache": False}), None, str(error)
+
+
+def model_file(settings: Settings) -> Path:
+    """The generator's GGUF, optimised for this CPU where it was. Raises MissingError when it is not here."""
+    from ragq.engine.models import running_path
+
+    return running_path(settings.model, settings.models_dir)
+
+
+# Settings of what is opened once and kept.
+_OPENED = (
+    "home", "model", "reranker", "compressor", "n_ctx", "threads", "kv_type", "expert_ram", "speculate", "draft_model",
+)  # fmt: skip
+
+
+class Home:
+    """Opens models on first use and keeps them; `close` frees them. Safe to share between threads: each question opens
+    its own shards, and the engine answers one question at a time.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        quiet_hub()
+        self.settings, self.secret, self.key_trouble = _with_key(settings)
+        self._lock = threading.RLock()
+        self._engine: LlamaEngine | None = None
+        self._trial: Trial | None = None
+        self._engine_lock = threading.RLock()
+        self._loading: threading.Thread | None = None
+        self._embedders: dict[str, Embedder] = {}
+        self._reranker: Reranker | None = None
+        self._scorer: Scorer | None = None
+        self._lingua: Lingua | None = None
+        self._kept_scores: KeptScores | None = None
+        self._segments: dict[str, tuple[int, Segment]] = {}
+        self._lexicon: tuple[tuple[tuple[str, int], ...], Lexicon] | None = None
+        self._answers = AnswerCache(settings.cache_dir / "answers.db", self.secret)
+        self._flights = Flights(settings.cache_dir / "flight")
+        self._tools: Registry | None = None
+        self._ledger: Ledger | None = None
+        self._closed = False
+
+    def turn_to(self, settings: Settings) -> bool:
+        """Go on with other settings and the models that are loaded, LoRA adapters exchanged over the same weights; False,
+        with nothing done, where these need something else opened.
+        """
+        from ragq.engine.options import read_adapters
+
+        settings, secret, trouble = _with_key(settings)
+        if secret != self.secret or any(getattr(settings, n) != getattr(self.settings, n) for n in _OPENED):
+            return False
+        with self._engine_lock:
+            if self._engine is not None and settings.adapter != self.settings.adapter:
+                adapters = read_adapters(settings.adapter, settings.models_dir)
+                with self._engine.lock:
+                    self._engine.use_adapters(adapters)
+            self.settings, self.key_trouble = settings, trouble
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the models; asking afterwards is an error."""
+        if self._loading is not None:
+            self._loading.join()
+        with self._lock, self._engine_lock:
+            if self._engine is not None:
+                with self._engine.lock:
+                    self._engine.close()
+            if self._scorer is not None:
+                self._scorer.close()
+            self._engine = self._reranker = self._scorer = self._lingua = None
+            self._embedders.clear()
+            self._segments.clear()
+            self._answers.close()
+            self._closed = True
+
+    def cancel(self) -> None:
+        """Stop what the engine computes, within one token, from any thread; questions fail until `resume`."""
+        if (engine := self._engine) is not None:
+            engine.cancel()
+
+    def resume(self) -> None:
+        """Take a `cancel` back."""
+        if (engine := self._engine) is not None:
+            engine.resume()
+
+    def preload(self) -> None:
+        """Begin to open the engine in the background; `engine` waits for it, and tells of what went wrong."""
+
+        def load_engine() -> None:
+            with suppress(RagqError):
+                self.engine()
+
+        if self._engine is None and self._loading is None:
+            self._loading = threading.Thread(target=load_engine, daemon=True)
+            self._loading.start()
+
+    def engine(self) -> LlamaEngine:
+        """The generator, loaded on first use; the number of threads follows who else wants the cores now."""
+        from ragq.engine.calibrate import choose, cores, running_now
+        from ragq.engine.llama import LlamaEngine
+        from ragq.engine.options import Options, read_adapters
+        from ragq.pipeline.draft import speculator
+
+        with self._engine_lock:
+            shown = self._first_run()
+            if self._engine is None:
+                settings = self.settings
+                options = Options(
+                    n_ctx=settings.n_ctx,
+                    threads=settings.threads,
+                    kv_type=settings.kv_type,
+                    expert_ram=settings.expert_ram,
+                    expert_history=settings.cache_dir / "experts",
+                    extra_buffers=shown.extra_buffers,
+                    adapters=read_adapters(settings.adapter, settings.models_dir),
+                )
+                self._engine = LlamaEngine(model_file(settings), options)
+                self._engine.speculator = speculator(settings, self._engine)
+            if self.settings.threads is None and self._engine.lock.acquire(blocking=False):
+                self._engine.set_threads(*choose(list(shown.speeds), running_now(), cores()))
+                self._engine.lock.release()
+            return self._engine
+
+    def _first_run(self) -> Trial:
+        """What the model's first run on this machine showed."""
+        from ragq.engine.probe import trial
+
+        with self._engine_lock:
+            if self._trial is None:
+                self._trial = trial(
+                    model_file(self.settings), self.settings.cache_dir / "engine", expert_ram=self.settings.expert_ram
+                )
+            return self._trial
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the generator is open."""
+        return self._engine is not None
+
+    def ledger(self) -> Ledger:
+        """What the stages take here with this generator, as far as is known; waits for nothing. Of a generator that is
+        not here nothing is known, and what needs none, as most refusals, is told all the same.
+        """
+        from ragq.pipeline.costs import Costs, Ledger, open_ledger
+
+        settings = self.settings
+        with self._lock:
+            if self._ledger is None:
+                try:
+                    model = model_file(settings)
+                except MissingError:
+                    return Ledger(Costs(), None)
+                self._ledger = open_ledger(model, settings.cache_dir / "engine", settings.expert_ram)
+            return self._ledger
+
+    def query_embedder(self) -> Embedder:
+        """The embedder for questions: the torch-free form of the default one where it is here."""
+        from ragq.engine.models import find, installed
+
+        name = self.settings.embedder
+        light = _QUERY_FORM.get(name)
+        if light and installed(find(light), self.settings.models_dir):
+            return self._embedder(light)
+        return self._embedder(name)
+
+    def index_embedder(self) -> Embedder:
+        """The embedder that documents are indexed with."""
+        return self._embedder(self.settings.embedder)
+
+    def _embedder(self, name: str) -> Embedder:
+        from ragq.engine.models import model_path
+        from ragq.index.embed import open_embedder
+
+        with self._lock:
+            if name not in self._embedders:
+                self._embedders[name] = open_embedder(model_path(name, self.settings.models_dir), name)
+            return self._embedders[name]
+
+    def token_offsets(self) -> Offsets:
+        """Token spans of the embedder's tokenizer, for chunking."""
+        from ragq.engine.models import model_path
+        from ragq.index.embed import token_offsets
+
+        return token_offsets(Path(model_path(self.settings.embedder, self.settings.models_dir)))
+
+    def tools(self) -> Registry:
+        """The tools that the model may call (setting `tool_calls`); `add` takes more."""
+        from ragq.tools.registry import built_in
+
+        with self._lock:
+            if self._tools is None:
+                self._tools = built_in()
+            return self._tools
+
+    def reranker(self) -> Reranker | None:
+        """The cross-encoder of the settings, if any: neither `ranker` nor `model`, the generator itself, is one."""
+        from ragq.engine.models import model_path
+        from ragq.index.rerank import open_reranker
+
+        name = self._cross_encoder
+        with self._lock:
+            if self._reranker is None and name:
+                self._reranker = open_reranker(model_path(name, self.settings.models_dir), name)
+            return self._reranker
+
+    @property
+    def _cross_encoder(self) -> str | None:
+        """The reranker of the settings, where that is neither `ranker` nor `model`, the generator itself."""
+        name = self.settings.reranker
+        return None if name in ("none", "ranker", "model") else name
+
+    def check_names(self) -> None:
+        """Raises MissingError or UsageError for a reranker or judge that is not here, before anything is loaded."""
+        from ragq.engine.models import model_path
+
+        if self._cross_encoder is not None:
+            model_path(self._cross_encoder, self.settings.models_dir)
+        judge = self.settings.judge
+        if judge not in ("rules", "model") and not Path(judge).expanduser().is_dir():
+            raise UsageError(f"judge: expected rules, model, or a folder with a cross-encoder, found {judge!r}")
+
+    def kept_scores(self) -> KeptScores:
+        """What rerankers have said of pairs."""
+        from ragq.index.rerank import KeptScores
+
+        with self._lock:
+            if self._kept_scores is None:
+                self._kept_scores = KeptScores()
+            return self._kept_scores
+
+    def scorer(self) -> Scorer:
+        """The small model that tells what a word is worth to `selfinfo`. Raises MissingError when it is not here."""
+        from ragq.compress.scorer import DEFAULT, Scorer
+        from ragq.engine.models import model_path
+
+        with self._lock:
+            if self._scorer is None:
+                name = self.settings.compressor or DEFAULT
+                self._scorer = Scorer(model_path(name, self.settings.models_dir), self.settings.threads)
+            return self._scorer
+
+    def lingua(self) -> Lingua:
+        """The llmlingua package with the model of the settings. Raises UsageError where none is named."""
+        from ragq.compress.lingua import Lingua
+
+        with self._lock:
+            if self._lingua is None:
+                if not self.settings.compressor:
+                    raise UsageError(
+                        "compress = llmlingua needs the folder or hub id of a causal model, or of an LLMLingua-2"
+                        " classifier; name it with --compressor"
+                    )
+                self._lingua = Lingua(self.settings.compressor)
+            return self._lingua
+
+    def open_shards(self, patient: str | None, wanted: Filter = Filter()) -> list[Shard]:  # noqa: B008 it is frozen
+        """The patient's shard first, then the shared ones; none other can be reached from here.
+
+        Raises MissingError when the patient has no shard, or a shared one that was named is absent.
+        """
+        owners = [f"patient:{patient}"] if patient is not None else []
+        shards = [open_shard(self.settings.index_dir, owner) for owner in owners]
+        if shards and shards[0].is_empty():
+            raise MissingError(
+                f"nothing is indexed of patient {patient!r}; add documents with `ragq index add PATH --patient {shlex.quote(str(patient))}`"
+            )
+        for name in self.settings.shared:
+            try:
+                shards.append(open_shard(self.settings.index_dir, f"shared:{name}"))
+            except MissingError:
+                if name != "default":  # that one may have nothing yet
+                    raise
+        if not shards:
+            raise MissingError(
+                "no index to read; try the sample with `ragq demo`, or add documents with `ragq index add`"
+            )
+        for shard in shards:
+            if (found := shard.meta()["embedder"]) != self.settings.embedder:
+                raise UsageError(
+                    f"{shard.owner} was indexed with embedder {found!r}, the settings say {self.settings.embedder!r}:"
+                    f" ask with --embedder {found}, or remove the shard with `ragq index rm` and add it again"
+                )
+            if wanted:
+                shard.narrow(wanted)
+        return shards
+
+    def search_structures(self, shard: Shard) -> OpenShard:
+        """A shard with its postings and vectors, kept in memory while its revision stays."""
+        import numpy as np
+        from ragq.index.retrieve import OpenShard
+        from ragq.index.segment import open_segment
+
+        revision = shard.revision()
+        with self._lock:
+            kept = self._segments.get(shard.owner)
+            if kept is None or kept[0] != revision:
+                kept = self._segments[shard.owner] = (revision, open_segment(shard))
+        segment = kept[1]
+        if shard.kept is not None:
+            segment = segment.keeping(np.array(sorted(shard.kept), dtype=np.int64))
+        return OpenShard(shard, segment)
+
+    def lexicon(self, shards: Sequence[Shard]) -> Lexicon:
+        """Names of drugs and classes from the shared shards' monographs."""
+        from ragq.index.lexicon import Lexicon
+
+        shared = [s for s in shards if s.is_shared]
+        key = tuple((s.owner, s.revision()) for s in shared)
+        with self._lock:
+            if self._lexicon is None or self._lexicon[0] != key:
+                self._lexicon = (key, Lexicon(d for s in shared for d in s.drugs()))
+            return self._lexicon[1]
+
+    def answer_cache(self) -> AnswerCache:
+        """Answers of this home."""
+        return self._answers
+
+    def flights(self) -> Flights:
+        """Whose turn it is to compute an answer."""
+        return self._flights
+
+    def likeness(self, lexicon: Lexicon) -> Likeness | None:
+        """What finds answers to the same question in other words; None without the embedder that it is calibrated for."""
+        from ragq.cache.alike import EMBEDDER, Likeness, revision_of
+        from ragq.cache.wording import read_wording
+        from ragq.engine.models import find, installed
+
+        if not installed(find(EMBEDDER), self.settings.models_dir):
+            return None
+        return Likeness(
+            self._answers,
+            lambda: self._embedder(EMBEDDER),
+            lambda text: read_wording(text, lexicon),
+            revision_of(EMBEDDER),
+        )
+
+    def prefix_cache(self, patient: str | None) -> PrefixCache:
+        """KV states of one patient's stable prefix; None: of what every prompt begins with. Once the engine is open
+        they can be read and kept, before they can be wiped.
+        """
+        from ragq.cache.prefix import PrefixCache
+
+        return PrefixCache(
+            self.settings.cache_dir / "prefix",
+            f"patient:{patient}" if patient else "-",
+            self.settings.cache_mb * 1_000_000,
+            self._trial.digest if self._trial else "",
+            self.secret,
+        )
