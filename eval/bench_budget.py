@@ -18,7 +18,7 @@ from ragq.settings import Settings
 
 # Kinds of questions that are mostly read by the model rather than answered from tables.
 KINDS = ("history", "guideline", "interaction")
-QUICK, FULL = 8, 24
+QUICK, FULL = 5, 24
 # Questions after which the rates are those of this machine.
 LEARNT = 3
 # Limits that the questions are asked under in turns, beside none: so that sizes differ.
@@ -67,7 +67,7 @@ def budget(settings: Settings, quick: bool) -> Results:
             }
         if promised:
             results |= {"budget_ttft_kept": kept / promised, "budget_ttft_promised": promised}
-        return results | _prefill_errors(rag, LENGTHS[:2] if quick else LENGTHS)
+        return results | _prefill_errors(rag, LENGTHS[:1] if quick else LENGTHS)
 
 
 def _questions() -> Iterable[Gold]:

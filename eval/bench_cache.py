@@ -44,8 +44,8 @@ def run(settings: Settings, quick: bool, data: Path) -> dict[str, float]:
     tested = part(all_pairs(data), "test")
     results = _rates(tested, embedder, lexicon) | _nearest(tested, embedder, lexicon)
     with tempfile.TemporaryDirectory() as folder:
-        results |= _foreign(Path(folder) / "foreign", embedder, lexicon, 2_000 if quick else 100_000)
-        entries = 10_000 if quick else 100_000
+        results |= _foreign(Path(folder) / "foreign", embedder, lexicon, 1_000 if quick else 100_000)
+        entries = 2_000 if quick else 100_000
         results |= _semantic(AnswerCache(Path(folder) / "large" / "answers.db"), embedder, lexicon, entries)
         sealed = AnswerCache(Path(folder) / "sealed" / "answers.db", secrets.token_bytes(32))
         results |= {f"sealed_{k}": v for k, v in _semantic(sealed, embedder, lexicon, entries).items()}

@@ -62,7 +62,7 @@ def _times(tools: distil_answers.Tools, quick: bool, data: Path, partial: Partia
     if not notes:
         _say(f"{data} holds no notes: no times are measured")
         return
-    sizes, repeats = (distil_ttft.SIZES[:2], 1) if quick else (distil_ttft.SIZES, distil_ttft.REPEATS)
+    sizes, repeats = (distil_ttft.SIZES[:1], 1) if quick else (distil_ttft.SIZES, distil_ttft.REPEATS)
     question = "Which medication was changed, and why?"
     for size, repeat in distil_ttft.missing([r for r in partial.results if "size" in r], sizes, repeats):
         row = distil_ttft.measure(tools, notes, question, size, repeat)

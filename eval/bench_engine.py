@@ -33,11 +33,11 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
     shown = trial(path, settings.cache_dir / "engine", _say)
     options = Options(threads=settings.threads, extra_buffers=shown.extra_buffers, kv_type=settings.kv_type)
     parts: dict[str, Callable[[], Results]] = {
-        "restoring": lambda: restoring(path, options, n or (1500 if quick else 6000)),
+        "restoring": lambda: restoring(path, options, n or (1000 if quick else 6000)),
         "overhead": lambda: overhead(path, options, 4 if quick else 12),
         "startup": lambda: startup(settings, settings.model, 1 if quick else 3),
         "waiting": lambda: {} if quick else waiting(path, shown.extra_buffers),
-        "speculation": lambda: speculating(path, options, data, *((4, 1, 48) if quick else (20, 2, 64))),
+        "speculation": lambda: speculating(path, options, data, *((2, 1, 32) if quick else (20, 2, 64))),
         "plan": lambda: planning(settings.models_dir, options, _say, MODELS[:1] if quick else MODELS),
         "cycles": lambda: cycles(200 if quick else 1000),
     }

@@ -42,7 +42,7 @@ from ragq.settings import Settings
 
 Results = dict[str, float]
 BASE = "qwen2.5-coder-0.5b"
-BUDGETS = (10, 25, 50, 75, 100)
+BUDGETS, QUICK_BUDGETS = (10, 25, 50, 75, 100), (25, 50)
 BLOCK, COLD = 4, 16
 
 
@@ -61,19 +61,22 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
         convert(model, _say)
     with LlamaEngine(model, n_ctx=512, threads=threads) as engine:
         tokens = engine.tokenize(held)[:4096]
-    count = n or (32 if quick else 128)
+    count = n or (24 if quick else 128)
     options = Options(n_ctx=4096, threads=threads, extra_buffers=False)
     parts: dict[str, Callable[[], Results]] = {"disk": lambda: disk(model)}
-    for budget in BUDGETS:
+    for budget in QUICK_BUDGETS if quick else BUDGETS:
         parts[f"decode_{budget}"] = lambda b=budget: decoding(model, tokens, options, b, count)  # type: ignore[misc]
     parts |= {
-        "full": lambda: decoding(model, tokens, options, 100, count, streamed="99.99%", name="full"),
         "mapped": lambda: beside_mapped(model, tokens, threads, 25, 4 if quick else 12),
         "prefill": lambda: prefilling(model, tokens, options, 50, 2 if quick else 5),
-        "predicted": lambda: predicting(model, tokens, options, 25, count),
         "perplexity": lambda: _perplexities(base, model, tokens[: 512 if quick else 2048], options),
         "trace": lambda: _traced(model, tokens[: 256 if quick else 512], threads),
     }
+    if not quick:
+        parts |= {
+            "full": lambda: decoding(model, tokens, options, 100, count, streamed="99.99%", name="full"),
+            "predicted": lambda: predicting(model, tokens, options, 25, count),
+        }
     results: Results = {"router_recall": recall, "tokens": count, "threads": threads}
     with tempfile.TemporaryDirectory() as spare:
         partial = Partial(keep or Path(spare) / "experts", {"model": BASE, "quick": quick, "n": n})
@@ -298,8 +301,9 @@ def _summed(results: Results) -> Results:
             results[f"disk_bound_tok_s_{budget}"] = bound
             results[f"vs_disk_bound_{budget}"] = results[f"decode_tok_s_{budget}"] / bound
     results["identical"] = float(all(v for k, v in results.items() if k.startswith("identical_")))
-    results["overhead_resident"] = 1 / results["speed_ratio_100"] - 1
-    results["overhead_streaming_all_present"] = 1 / results["speed_ratio_full"] - 1
+    for key, budget in (("overhead_resident", "100"), ("overhead_streaming_all_present", "full")):
+        if (ratio := results.get(f"speed_ratio_{budget}")) is not None:
+            results[key] = 1 / ratio - 1
     return results
 
 

@@ -18,7 +18,7 @@ from ragq.engine.plan import prefill_seconds
 from ragq.pipeline.home import model_file
 from ragq.settings import Settings
 
-LENGTHS, QUICK_LENGTHS = (500, 1000, 2000, 4000, 8000), (500, 1000, 2000)
+LENGTHS, QUICK_LENGTHS = (500, 1000, 2000, 4000, 8000), (500, 1000)
 DECODED, ROUNDS = 24, 3
 
 

@@ -54,9 +54,9 @@ CLOSED = "closed book"
 # Visit notes with drugs that interact: the one public set that is asked of patients.
 NOTES = "ddi_over_notes"
 SETS = ("clinic", *public.SETS, NOTES)
-N, QUICK_N = 12, 3
-QUICK_WAYS = ("shipped", "lenient", CLOSED)
-JUDGED, QUICK_JUDGED = {"halueval": 24, "medec": 100}, {"halueval": 6, "medec": 40}
+N, QUICK_N = 12, 2
+QUICK_WAYS = ("shipped", CLOSED)
+JUDGED, QUICK_JUDGED = {"halueval": 24, "medec": 100}, {"halueval": 4, "medec": 20}
 
 
 @dataclass(frozen=True, slots=True)

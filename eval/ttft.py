@@ -76,7 +76,7 @@ def run(settings: Settings, wanted: Wanted, command: str, out: Path | None) -> r
     kept.open()
     with Ragq(own) as rag:
         pairs = _pairs(rag, wanted.pairs, wanted.seed)
-        whole = collect(kept, tasks(rag, pairs), wanted.seconds)
+        whole = collect(kept, tasks(rag, pairs, not wanted.quick), wanted.seconds)
         if whole:
             for row in context_rows(rag.settings, wanted.quick, {r["id"] for r in kept.results}):
                 kept.append(row)
@@ -113,11 +113,13 @@ def _pairs(rag: Ragq, n: int, seed: int) -> list[tuple[Gold, Gold]]:
     return pairs
 
 
-def tasks(rag: Ragq, pairs: Sequence[tuple[Gold, Gold]]) -> dict[str, Callable[[], Row]]:
-    """By id of the row: for each question every way in turn, so that drift of the machine falls on all of them."""
+def tasks(rag: Ragq, pairs: Sequence[tuple[Gold, Gold]], both: bool = True) -> dict[str, Callable[[], Row]]:
+    """By id of the row: for each question every way in turn, so that drift of the machine falls on all of them; of a pair
+    `both` are asked, or the first.
+    """
     found: dict[str, Callable[[], Row]] = {}
     for i, pair in enumerate(pairs):
-        for gold, other in (pair, pair[::-1]):
+        for gold, other in (pair, pair[::-1]) if both else (pair,):
             for way in WATERFALL:
                 found[f"{gold.id}:{way}"] = partial(_in_process, rag, way, gold, other)
             if i < PROCESS_PAIRS:

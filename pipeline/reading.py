@@ -157,6 +157,8 @@ def _copy(
 ) -> Iterator[Event]:
     """The words of the evidence that answer the question, or the whole sentence that they stand in."""
     lines = [" ".join(e.text.split()) for e in reply.evidence]
+    # A line that asks answers nothing.
+    lines = ["" if line.endswith("?") else line for line in lines]
     asked = content(question)
     found = copied(engine, prompt.tokens, boundaries, lines)
     if found and not content(found.text) - asked:
