@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from ragq.client import peer, ragq_environment
 from ragq.errors import RagqError, UsageError
 from ragq.interrupt import handle_alone
 from ragq.pipeline.events import to_json
+from ragq.pipeline.home import model_file
 from ragq.pipeline.rag import Ragq
 from ragq.places import run_dir, socket_path
-from ragq.settings import load
+from ragq.settings import Settings, load
 
 TICK_S = 0.5
 # A request holds a question and flags; nothing else needs so much.
@@ -130,7 +132,7 @@ class Daemon:
             with self._lock:  # one at a time: folder and environment are the process's
                 rag = self._open(order)
                 self._asked += 1
-                with _Watch(connection, rag):
+                with closing(rag) if rag is not self._rag else nullcontext(), _Watch(connection, rag):
                     events = rag.ask_stream(
                         str(order["question"]),
                         order.get("patient"),
@@ -146,7 +148,9 @@ class Daemon:
             self._used = time.time()
 
     def _open(self, order: dict[str, Any]) -> Ragq:
-        """The home with the settings of the request; another home is another daemon's."""
+        """The home with the settings of the request; another home is another daemon's. With a model that is not here it is
+        opened beside the one that is kept, for what needs no model.
+        """
         os.chdir(str(order["cwd"]))
         for name in ragq_environment(os.environ):
             del os.environ[name]
@@ -154,6 +158,8 @@ class Daemon:
         flags = {k: tuple(v) if isinstance(v, list) else v for k, v in order["flags"].items()}
         settings = load({**flags, "home": self.home})
         if self._rag is None or not self._rag.turn_to(settings):
+            if self._rag is not None and not _is_here(settings):
+                return Ragq(settings)
             self._close()
             self._rag = Ragq(settings)
         return self._rag
@@ -162,6 +168,14 @@ class Daemon:
         if self._rag is not None:
             self._rag.close()
         self._rag = None
+
+
+def _is_here(settings: Settings) -> bool:
+    """Whether the generator of the settings can be opened."""
+    try:
+        return model_file(settings).is_file()
+    except RagqError:
+        return False
 
 
 class _Watch:

@@ -24,3 +24,19 @@ def stem(word: str) -> str:
         return word
     english, spanish = _stemmers()
     return spanish.stemWord(english.stemWord(word))
+
+
+# Ends of words, English and Spanish; the last consonant may be doubled before the English ones.
+_ENDS = (
+    "", "e", "ed", "ing", "er", "al", "ion", "ation", "ment", "y", "ies", "ied", "ive",
+    "a", "o", "ar", "ir", "ado", "ada", "ido", "ida", "ando", "iendo", "aba", "ia", "cion", "ncia",
+)  # fmt: skip
+
+
+def inflected(word: str) -> list[str]:
+    """Forms that a word may have and that share its stem; most are no words, so look each up."""
+    root = stem(word)
+    if root == word and len(word) < 4:
+        return []
+    heads = (root, root + root[-1:])
+    return [f for head in heads for end in _ENDS if (f := head + end) != word and stem(f) == root]

@@ -70,6 +70,14 @@ GENERAL = re.compile(
 HAPPENED = re.compile(
     r"\W*(?:when (?:was|were|did|is)|how many times|has|have|had|did|was|were|who|any|cuando|cuantas veces|ha|tuvo|quien)\b"
 )
+# Who did or said it, which stands in a note's dateline.
+PERSON = re.compile(r"\b(?:who|whose|whom|quien(?:es)?)\b")
+# The time at which the patient is to be seen or tested again, as a question and as a note have it.
+NEXT = re.compile(
+    r"\b(?:next|pr[oó]xim[oa]s?|follow[- ]?up|seguimiento|recall|appointment|cita|due|review(?:ed)?\s+(?:in|on|at|again)"
+    r"|(?:see|seen|check)\s+again)\b",
+    re.IGNORECASE,
+)
 PERSONAL = re.compile(
     r"\b(?:her|his|she|he|hers|patient'?s?|mr|mrs|ms|paciente|su|sus|toma|tomaba|tiene|ella|el paciente|la paciente)\b"
 )

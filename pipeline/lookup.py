@@ -7,6 +7,7 @@ from datetime import date
 
 from ragq.index.spans import protected
 from ragq.index.store import Cited
+from ragq.pipeline.cues import NEXT
 from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.interaction import pair_statement
 from ragq.pipeline.question import Question
@@ -26,6 +27,8 @@ def tool_evidence(question: Question, tables: Tables) -> list[Evidence]:
         return pages + list(
             dict.fromkeys(medication_evidence(m, tables) for n in names for m in record.of(n) if m.is_active)
         )
+    if question.asks_what_is_next() and (coming := tables.notes.matching(NEXT)):
+        return coming[:MAX_AROUND]
     if "dose" in question.intents and not names:
         return [medication_evidence(m, tables) for m in record.active()]
     found = [medication_evidence(m, tables) for n in names for m in record.of(n)]

@@ -9,7 +9,7 @@ from ragq.index.lexicon import Lexicon, Mention
 from ragq.index.spans import MONTHS
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
-from ragq.pipeline.cues import FILLER, GENERAL, HAPPENED, MODAL, OPEN, PATTERNS, PERSONAL, POLAR, Intent
+from ragq.pipeline.cues import FILLER, GENERAL, HAPPENED, MODAL, NEXT, OPEN, PATTERNS, PERSON, PERSONAL, POLAR, Intent
 from ragq.pipeline.language import Language, language_of
 
 
@@ -42,6 +42,14 @@ class Question:
         """Whether a question about the patient asks for an event, a person or an allergy, which only the record can tell."""
         happened = bool(HAPPENED.match(fold(self.text))) or "allergy" in self.intents
         return happened and not self.is_general() and not self.intents & {"interaction", "safety"}
+
+    def asks_who(self) -> bool:
+        """Whether it asks for a person."""
+        return bool(PERSON.search(fold(self.text)))
+
+    def asks_what_is_next(self) -> bool:
+        """Whether it asks when the patient is to be seen or tested again."""
+        return bool(NEXT.search(fold(self.text))) and not self.is_general()
 
     def acronyms(self) -> list[str]:
         """Words in capitals that no table knows: tests and scores, mostly."""

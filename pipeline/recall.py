@@ -15,7 +15,7 @@ from ragq.index.hit import Hit
 from ragq.index.inert import order_spans, without_orders
 from ragq.index.ranker import RANKER, shipped
 from ragq.index.rerank import Reranker, rerank
-from ragq.index.retrieve import idfs_of, make_query, retrieve
+from ragq.index.retrieve import idfs_of, in_known_forms, make_query, retrieve
 from ragq.index.spans import protected
 from ragq.index.store import Shard
 from ragq.index.tokenizer import fold
@@ -45,10 +45,10 @@ def recall(
     """
     settings = home.settings
     with trace.stage("retrieve") as note:
-        query = make_query(question.text, tables.lexicon)
         embedder = home.query_embedder()
         vector = embedder.encode([question.text])[0]
         opened = [home.search_structures(s) for s in shards]
+        query = in_known_forms(make_query(question.text, tables.lexicon), opened)
         weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}
         hits, repeated = distinct(retrieve(query, vector, opened, settings.candidates), tables.lexicon)
         if settings.reranker == RANKER:
@@ -155,7 +155,7 @@ def _clinical_bonus(question: Question, tables: Tables, outdated: frozenset[str]
         own = not hit.chunk.shard.startswith("shared:")
         named = NAMED if names(text) else HEADED if names(" ".join(hit.chunk.heading)) else 0.0
         dated = any((hit.chunk.date or "").startswith(d) or d in text for d in dates)
-        if _METADATA.match(text) or text in outdated or of_another_drug(hit):
+        if (_METADATA.match(text) and not question.asks_who()) or text in outdated or of_another_drug(hit):
             return METADATA
         visit = VISIT * (hit.chunk.heading[-1:] == ("Encounters",) and not _VISITS.search(question.text))
         return visit + OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragq.index.hit import Hit
 from ragq.index.inert import without_orders
-from ragq.index.retrieve import make_query, retrieve
+from ragq.index.retrieve import in_known_forms, make_query, retrieve
 from ragq.index.store import Shard
 from ragq.tools.result import Line
 from ragq.tools.scope import Scope, open_scope
@@ -23,7 +23,8 @@ def scope_of(home: Home, shards: Sequence[Shard]) -> Scope:
     def search(query: str, k: int) -> list[Line]:
         vector = home.query_embedder().encode([query])[0]
         opened = [home.search_structures(s) for s in shards]
-        return [_line(h) for h in retrieve(make_query(query, lexicon), vector, opened, k)]
+        asked = in_known_forms(make_query(query, lexicon), opened)
+        return [_line(h) for h in retrieve(asked, vector, opened, k)]
 
     return open_scope(shards, lexicon, search=search)
 

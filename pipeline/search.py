@@ -15,7 +15,7 @@ from ragq.index.filter import Filter
 from ragq.index.hit import Hit
 from ragq.index.ranker import RANKER, shipped
 from ragq.index.rerank import rerank
-from ragq.index.retrieve import idfs_of, make_query, retrieve, with_shares
+from ragq.index.retrieve import idfs_of, in_known_forms, make_query, retrieve, with_shares
 
 if TYPE_CHECKING:
     from ragq.pipeline.home import Home
@@ -63,9 +63,9 @@ def _search(home: Home, text: str, patient: str | None, k: int, wanted: Filter) 
     shards = home.open_shards(patient, wanted)
     try:
         lexicon = home.lexicon(shards)
-        query = make_query(text, lexicon)
         vector = home.query_embedder().encode([text])[0]
         opened = [home.search_structures(s) for s in shards]
+        query = in_known_forms(make_query(text, lexicon), opened)
         hits, repeated = distinct(retrieve(query, vector, opened, max(k, home.settings.candidates)), lexicon)
         if home.settings.reranker == RANKER:
             weights = {t: query.terms[t] * weight for t, weight in idfs_of(query, opened).items()}

@@ -67,6 +67,18 @@ def test_the_daemon_answers_as_the_command_does(daemon, copied_home, ragq):
     assert daemon.poll() is None
 
 
+def test_a_model_that_is_not_here_leaves_the_loaded_one(daemon, copied_home, ragq):
+    def asked(question, model):
+        return ragq(copied_home, "ask", question, "--patient", "42", "--daemon", "auto", "--model", model, "--no-cache")
+
+    assert asked("INR?", "smollm2-135m").returncode == 0
+    absent = asked(READING, "/nowhere/absent.gguf")
+    assert absent.returncode == 4
+    assert "absent.gguf" in absent.stderr
+    assert asked("INR?", "/nowhere/absent.gguf").returncode == 0
+    assert status(copied_home)["model"] == "smollm2-135m"
+
+
 def test_socket_and_folder_are_private(daemon, copied_home):
     assert socket_path(copied_home).stat().st_mode & 0o777 == 0o600
     assert run_dir(copied_home).stat().st_mode & 0o777 == 0o700
