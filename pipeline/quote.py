@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ragq.index.boundary import sentence_ends
 from ragq.index.inert import without_orders
-from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import as_sentence
 from ragq.pipeline.words import content
@@ -15,14 +15,19 @@ from ragq.pipeline.words import content
 # A longer passage is quoted by the sentences that bear on the question, and those between them.
 MAX_SENTENCES = 3
 _PLAN = re.compile(r"\b(?:plan|actitud|tratamiento)\b", re.IGNORECASE)
-_THEN = {"en": "As planned then: ", "es": "Según el plan de entonces: "}
+_THEN = {"en": "As planned on {day}: ", "es": "Según el plan de {day}: "}
 
 
-def as_quote(evidence: Evidence, question: Question, latest: str) -> str:
-    """The line as a sentence; a plan from before the `latest` note (ISO day) says that it is one of then."""
+def as_quote(evidence: Evidence, question: Question, latest: str, told_apart: bool = False) -> str:
+    """The line as a sentence; a plan from before the `latest` note (ISO day) says of what day it is, and so does any line
+    of a note that is to be `told_apart` from those of other days.
+    """
     text = as_sentence(without_orders(shortened(evidence.quote, question.text)))
     old = bool(evidence.date and evidence.date < latest and _PLAN.search(evidence.section.rpartition(" > ")[2]))
-    return (_THEN[question.language] if old else "") + text
+    if old:
+        return _THEN[question.language].format(day=evidence.date) + text
+    by_day = told_apart and evidence.date and not evidence.document.endswith(STRUCTURED)
+    return f"{evidence.date}: {text}" if by_day else text
 
 
 def shortened(text: str, question: str) -> str:

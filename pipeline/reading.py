@@ -190,11 +190,13 @@ def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]
 
 def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
     """The chosen lines themselves, each only if it bears on the question; to a `why`, with what follows them."""
-    for pick in _bearing(question, reply, tables):
+    picks = list(_bearing(question, reply, tables))
+    several = len({reply.evidence[p.number - 1].date for p in picks}) > 1
+    for pick in picks:
         line = reply.evidence[pick.number - 1]
         if "why" in question.intents and line.date:
             line = reply.evidence[pick.number - 1] = tables.notes.with_next(line, NEXT_SENTENCES)
-        text = as_quote(line, question, reply.latest)
+        text = as_quote(line, question, reply.latest, several)
         yield from emit(reply, Sentence(text, (pick.number,), "quote", "the line itself"), trace)
     if not reply.sentences:
         reply.refusal = reason("unrelated", question.language)

@@ -21,8 +21,9 @@ def test_items_of_a_list_do_not_run_together():
 
 def test_an_old_plan_says_that_it_is_one():
     old = line("INR on Friday.", "Visit > Plan", "2024-03-12")
-    assert as_quote(old, QUESTION, "2026-01-01") == "As planned then: INR on Friday."
+    assert as_quote(old, QUESTION, "2026-01-01") == "As planned on 2024-03-12: INR on Friday."
     assert as_quote(old, QUESTION, "2024-03-12") == "INR on Friday."
+    assert as_quote(old, QUESTION, "2024-03-12", told_apart=True) == "2024-03-12: INR on Friday."
 
 
 def test_a_long_passage_is_quoted_by_what_bears_on_the_question():
