@@ -7,7 +7,6 @@ measured against human labels first, and their AUROC stands beside every number 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -98,11 +97,7 @@ def run(settings: Settings, data: Path, wanted: Wanted, command: str, out: Path 
         whole = collect(kept, tasks, wanted.seconds)
     rows = kept.results
     asked = [r for r in rows if "route" in r]
-    built = report.build(
-        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine(),
-         "whole": whole},
-        asked, RATIOS, figures(rows), wanted.seed,
-    )  # fmt: skip
+    built = report.build({**about, "command": command, "whole": whole}, asked, RATIOS, figures(rows), wanted.seed)
     if out:
         report.write(built, out)
         if whole:

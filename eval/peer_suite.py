@@ -172,11 +172,7 @@ def run(
     whole = until is None or time.monotonic() < until
     rows = _of_all(partial.results, wanted.stacks)
     asked = [r for r in rows if r["kind"] != "cold"]
-    built = report.build(
-        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine(),
-         "whole": whole},
-        asked, RATIOS, figures(rows), wanted.seed,
-    )  # fmt: skip
+    built = report.build({**about, "command": command, "whole": whole}, asked, RATIOS, figures(rows), wanted.seed)
     built["cold"] = [r for r in rows if r["kind"] == "cold"]
     if out:
         report.write(built, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from ragq.errors import UsageError
+from ragq.eval import machine
 from ragq.eval.bootstrap import Ratio
 from ragq.files import write_atomic
 
@@ -35,10 +37,14 @@ def summarise(rows: Sequence[Row], ratios: Sequence[Ratio]) -> dict[str, float]:
 def build(
     about: Mapping[str, Any], rows: Sequence[Row], ratios: Sequence[Ratio], totals: Mapping[str, float], seed: int
 ) -> Report:
-    """The report: `about` (suite, command, date, machine, versions, settings, git), numbers overall and by group."""
+    """The report, of now and of this machine: `about` (suite, command, versions, settings, git), numbers overall and by
+    group.
+    """
     intervals = {r.name: found for r in ratios if (found := r.interval(rows, seed)) is not None}
     return {
         "schema": SCHEMA,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "machine": machine.machine(),
         **about,
         "n": len(rows),
         "results": {**summarise(rows, ratios), **totals},

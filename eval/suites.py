@@ -47,10 +47,7 @@ def run(rag: Ragq, selection: Selection, command: str, out: Path | None = None) 
         "selection": {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(selection).items()},
     }
     rows = _ask_all(rag, asked, Partial(out, about) if out else None)
-    made = report.build(
-        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine()},
-        rows, qa.RATIOS, qa.totals(rows), selection.seed,
-    )  # fmt: skip
+    made = report.build({**about, "command": command}, rows, qa.RATIOS, qa.totals(rows), selection.seed)
     if out:
         report.write(made, out)
         Partial(out, about).finish()

@@ -82,11 +82,7 @@ def run(settings: Settings, wanted: Wanted, command: str, out: Path | None) -> r
                 kept.append(row)
     rows = kept.results
     asked = [r for r in rows if r["kind"] == "question"]
-    built = report.build(
-        {**about, "command": command, "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": machine.machine(),
-         "whole": whole},
-        asked, RATIOS, figures(rows), wanted.seed,
-    )  # fmt: skip
+    built = report.build({**about, "command": command, "whole": whole}, asked, RATIOS, figures(rows), wanted.seed)
     built["context"] = [r for r in rows if r["kind"] == "context"]
     if out:
         report.write(built, out)
