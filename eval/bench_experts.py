@@ -301,8 +301,8 @@ def _summed(results: Results) -> Results:
             results[f"disk_bound_tok_s_{budget}"] = bound
             results[f"vs_disk_bound_{budget}"] = results[f"decode_tok_s_{budget}"] / bound
     results["identical"] = float(all(v for k, v in results.items() if k.startswith("identical_")))
-    for key, budget in (("overhead_resident", "100"), ("overhead_streaming_all_present", "full")):
-        if (ratio := results.get(f"speed_ratio_{budget}")) is not None:
+    for key, label in (("overhead_resident", "100"), ("overhead_streaming_all_present", "full")):
+        if (ratio := results.get(f"speed_ratio_{label}")) is not None:
             results[key] = 1 / ratio - 1
     return results
 

@@ -157,9 +157,13 @@ def _read(
             home.preload()
         if home.settings.tool_calls and reply.patient is not None and reply.refusal is None:
             known = called_evidence(home, question.text, shards, trace) + known
-        coming = expected(home, question, known, summary, reply.patient, reply.cached)
+        # The documents are taken to be English, until they are found.
+        way = prompts.way_of(home.settings.mode, reply.patient, question.language == "en")
+        coming = expected(home, question, known, summary, reply.patient, reply.cached, way)
         reranker = (
-            partial(reranker_of, home, summary, reply.patient, reply.cached) if reply.refusal is None else home.reranker
+            partial(reranker_of, home, summary, reply.patient, reply.cached, way)
+            if reply.refusal is None
+            else home.reranker
         )
         # What a page of the library says of anybody is nothing that happened to the patient, and no result.
         of_patient = reply.patient is not None and question.asks_what_happened()

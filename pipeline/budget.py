@@ -10,9 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from ragq.pipeline.costs import PRIORS, Costs, asking, work
+
+if TYPE_CHECKING:
+    from ragq.pipeline.prompt import Way
 
 # Tokens of evidence that plans choose among, and of them the share of 205 questions of the sample clinic whose facts all
 # stand in the lines kept, by sentences that the embedder compares with the question.
@@ -50,7 +54,7 @@ class Found:
     stable: int
     prefix: str = "computed"
     loaded: bool = True
-    answer: str = "quote"
+    answer: Way = "quote"
     tokens: int = 0
     sentences: int = 0
     spent_ms: float = 0.0

@@ -23,15 +23,19 @@ def estimate(text: str) -> int:
 
 
 def expected(
-    home: Home, question: Question, tables: Sequence[Evidence], summary: str, patient: str | None, cached: bool
+    home: Home,
+    question: Question,
+    tables: Sequence[Evidence],
+    summary: str,
+    patient: str | None,
+    cached: bool,
+    way: prompts.Way,
 ) -> Found:
     """The sizes of the prompt's other blocks, and how the stable ones will come into the engine."""
-    own_words = home.settings.mode == "lenient" or question.language != "en"
-    answer = "word" if own_words else "quote" if patient is not None else "copy"
     stable, in_memory = CHAT_FRAME + estimate(prompts.SYSTEM + summary), False
     if home.is_loaded:
         engine = home.engine()
-        tokens = [t for block in prompts.stable_blocks(engine, summary, answer == "copy") for t in block.tokens]
+        tokens = [t for block in prompts.stable_blocks(engine, summary, way == "copy") for t in block.tokens]
         stable, in_memory = len(tokens), engine.holds(tokens)
     kept = cached and home.settings.cache and home.settings.cache_mb > 0
     stored = kept and not in_memory and home.prefix_cache(patient).has_any()
@@ -41,5 +45,5 @@ def expected(
         stable=stable,
         prefix="in memory" if in_memory else "restored" if stored else "computed",
         loaded=home.is_loaded,
-        answer=answer,
+        answer=way,
     )

@@ -56,10 +56,8 @@ def read_evidence(
                 engine, reply.evidence, settings.tokens, settings.evidence_order == "best-at-ends"
             )
         same = one_language(question, reply.evidence)
-        # A question to the library is looked up: the words that answer it are told, with the line behind them. Of a
-        # patient whole lines are. Words of the model's own are made across languages, or on request.
-        wording = sure or settings.mode == "lenient" or (settings.mode == "normal" and not same)
-        copying = reply.patient is None and not wording
+        way = "word" if sure else prompts.way_of(settings.mode, reply.patient, same)
+        copying = way == "copy"
         prompt = prompts.build(
             engine, summary, reply.evidence, question.text, question.language, settings.max_tokens, copying
         )
@@ -100,7 +98,7 @@ def read_evidence(
             reply.picks = pick_lines(engine, prompt.tokens, boundaries, len(reply.evidence))
             note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
         _note_prefill(reply, len(prompt.tokens), trace)
-        if wording:
+        if way == "word":
             yield from _word(home, engine, prompt, question, reply, gate, trace, note)
             yield from _judged(reply, judge, settings.mode, trace)
     yield StageEvent(trace.stages[-1])

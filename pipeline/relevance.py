@@ -53,14 +53,12 @@ class ModelReranker:
         return float(np.logaddexp.reduce(found[:n]) - np.logaddexp.reduce(found[n:]))
 
 
-def reranker_of(home: Home, summary: str, patient: str | None, cached: bool) -> Reranker | None:
+def reranker_of(home: Home, summary: str, patient: str | None, cached: bool, way: prompts.Way) -> Reranker | None:
     """The reranker of the settings; for `model` the stable prompt is brought into the engine first."""
     if home.settings.reranker != ModelReranker.name:
         return home.reranker()
     engine = home.engine()
     with engine.lock:
-        prompt = prompts.Prompt(
-            tuple(prompts.stable_blocks(engine, summary, patient is None and home.settings.mode != "lenient"))
-        )
+        prompt = prompts.Prompt(tuple(prompts.stable_blocks(engine, summary, way == "copy")))
         prepare_prefix(home, engine, prompt, patient, cached)
     return ModelReranker(engine, prompt.tokens, prompt.boundaries)
