@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,10 +14,12 @@ from ragq.index.chunker import chunk
 from ragq.index.damage import told
 from ragq.index.document import Document
 from ragq.index.embed import Embedder, Offsets
+from ragq.index.fact import Fact
 from ragq.index.load import digest, load, supported
 from ragq.index.lock import writing
 from ragq.index.segment import write
 from ragq.index.store import Shard, create_shard, shard_folder
+from ragq.index.tokenizer import tokenize
 
 MAX_CHUNK_TOKENS = 256
 # Chunks gathered before they are embedded together; a kill loses at most these.
@@ -95,12 +97,13 @@ def _bring_in_line(
     files = list(_files(root, report))
     gone = {digest: source for source, (_, digest, _) in known.items() if not Path(source).exists()}
     waiting: list[_Waiting] = []
+    people = None if shard.is_shared else _people(shard, names)
     for done, file in enumerate(files):
         if progress:
             progress(file.name, done, len(files))
         name = _name(file, root, names)
         names[name] = str(file)
-        waiting += _read(file, root, name, known, gone, offsets, report)
+        waiting += _read(file, root, name, known, gone, offsets, people, report)
         if sum(len(w.chunks) for w in waiting) >= EMBED_BATCH:
             _store(shard, root, waiting, embedder, report)
     _store(shard, root, waiting, embedder, report)
@@ -130,9 +133,12 @@ def _read(
     known: dict[str, tuple[str, str, str]],
     gone: dict[str, str],
     offsets: Offsets,
+    people: dict[str, Fact] | None,
     report: AddReport,
 ) -> list[_Waiting]:
-    """The documents of one file cut into chunks; none when it is unchanged or broken, which goes into the report."""
+    """The documents of one file cut into chunks; none when it is unchanged, broken, or of another person than those that
+    `people` (the demographic fact by document; None for a shared shard) tell of, which goes into the report.
+    """
     try:
         found = digest(file.read_bytes())
         if str(file) in known and known[str(file)][1] == found:
@@ -142,6 +148,8 @@ def _read(
             report.copies.append((str(file), twin))
             return []
         documents = [(d, chunk(d, offsets, MAX_CHUNK_TOKENS)) for d in load(file, name)]
+        if people is not None:
+            _check_person([d for d, _ in documents], people, str(file))
     except LoadError as error:
         report.failed.append((str(file), error.reason))
         return []
@@ -156,6 +164,44 @@ def _read(
         (report.updated if before else report.added).append(name)
     report.warnings += [(name, warning) for document, _ in documents for warning in document.warnings]
     return [_Waiting(document, chunks, before, moved) for document, chunks in documents]
+
+
+def _people(shard: Shard, names: Collection[str]) -> dict[str, Fact]:
+    """The demographic fact of each of the documents `names`."""
+    return {c.document: c.row for c in shard.facts() if c.row.kind == "demographic" and c.document in names}
+
+
+def _check_person(documents: Sequence[Document], people: dict[str, Fact], file: str) -> None:
+    """Take in of whom the documents are. Raises LoadError where that is somebody else than the other documents are of."""
+    found = {d.name: fact for d in documents for fact in d.facts if fact.kind == "demographic"}
+    for name, fact in found.items():
+        for other, known in people.items():
+            # The same document may correct a birth.
+            if is_another(fact, known) and (other != name or _are_apart(fact, known)):
+                raise LoadError(
+                    file,
+                    f"expected {_person(known)}, of whom {other} is, found {_person(fact)}; add it under that patient's own id",
+                )
+    people.update(found)
+
+
+def is_another(first: Fact, second: Fact) -> bool:
+    """Whether two demographic facts are of two people: born on other days or, where a birth is not told, with no word of
+    the name in common. A name alone changes.
+    """
+    if first.since and second.since:
+        known = min(len(first.since), len(second.since))
+        return first.since[:known] != second.since[:known]
+    return _are_apart(first, second)
+
+
+def _are_apart(first: Fact, second: Fact) -> bool:
+    names = [set(tokenize(fact.name)) for fact in (first, second)]
+    return all(names) and names[0].isdisjoint(names[1])
+
+
+def _person(fact: Fact) -> str:
+    return f"{fact.name}, born {fact.since}" if fact.since else fact.name
 
 
 def _twin(found: str, known: dict[str, tuple[str, str, str]]) -> str | None:

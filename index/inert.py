@@ -15,6 +15,14 @@ _ORDER = re.compile(
     | \boverride\s*:
     | \b(?:reply|respond|answer|say|state|output|print|tell|responde|contesta|di|afirma|escribe)\b.{0,30}
         \b(?:every|all|any|always|only|that\s+the\s+patient|toda|cualquier|siempre|s[oó]lo|que\s+(?:el|la)\s+paciente)\b.{0,40}
+    | \b(?:reply|respond|answer|say|output|print|responde|contesta|di|escribe)\s+(?:only\s+|just\s+|s[oó]lo\s+|solamente\s+)?(?:with|in|con)\s+
+        (?:the|a|an|one|la|el|una?)\s+(?:\w+\s+)?(?:word|phrase|sentence|line|text|palabra|frase|l[ií]nea|texto)\b
+    | \b(?:correct|right|only|true|proper|expected)\s+(?:answer|reply|response)\s+(?:to|for)\s+(?:any|every|all|each|the|this|that)\b
+    | \b(?:respuesta|contestaci[oó]n)\s+(?:correcta|v[aá]lida|esperada)\s+(?:a|para)\s+(?:toda|cualquier|cada|la|el|esta|todas)\b
+    | \b(?:whenever|if|when|cuando|si)\b.{0,40}\b(?:is|are|se)\s+(?:asked|pregunt\w+)\b.{0,30}\b(?:reply|answer|say|respuesta|di|responde|contesta)\b
+    | \b(?:for|to|para)\s+(?:whoever|whomever|anyone\s+who|quien)\s+(?:answers?|replies|reads?\s+this|responda|conteste|lea\s+esto)\b
+    | \b(?:for|to)\s+the\s+(?:[\w-]+\s+)?(?:software|program|chatbot|bot|algorithm)\s*:
+    | \bpara\s+(?:el|la)\s+(?:programa|aplicaci[oó]n|algoritmo|chatbot|bot)\s*:
     | \b(?:always|siempre)\s+(?:reply|answer|respond|say|responde|contesta)
     | \b(?:system\s+prompt|(?:a|large|unrestricted)\s+language\s+model|language\s+model|AI\s+(?:model|assistant)|as\s+an\s+AI|unrestricted\s+model
         |modelo\s+(?:de\s+lenguaje|sin\s+restricciones)|inteligencia\s+artificial|asistente\s+(?:de\s+)?IA)\b

@@ -95,7 +95,7 @@ _CODE = re.compile(r"\b[A-Z]{2,}\d[A-Z0-9]*(?:\*\d+)?")
 _LATERALITY = re.compile(r"\b(?:(?P<left>left|izquierd[ao])|(?P<right>right(?=[\s-]*(?:sided?|arm|leg|knee|hip|eye|ear"
                          r"|hand|foot|lung|kidney|breast|shoulder|ankle|wrist|lower|upper|foot|chest|ventric|atri))|derech[ao])"
                          r"|(?P<both>bilateral(?:ly)?))\b", re.IGNORECASE)  # fmt: skip
-_RELATIVE = re.compile(
+RELATIVE = re.compile(
     r"""\b(?:(?:(?:his|her|their|patient's|su|la|el)\s+)?(?P<who>mother|father|brother|sister
     |(?<=his[ ])son|(?<=her[ ])son|(?<=their[ ])son|(?<=the[ ])son
     |(?<='s[ ])son|sons|daughter|wife|husband|uncle|aunt
@@ -103,6 +103,11 @@ _RELATIVE = re.compile(
     |(?P<family>family\s+history|antecedentes\s+familiares))\b""",
     re.VERBOSE | re.IGNORECASE,
 )
+
+
+def relatives(text: str) -> list[Span]:
+    """Mentions of a relative, and of the family's history."""
+    return [Span(m.start(), m.end(), "relative", _relation(m)) for m in RELATIVE.finditer(text)]
 
 
 def protected(text: str, lexicon: Lexicon) -> list[Span]:
@@ -121,7 +126,7 @@ def protected(text: str, lexicon: Lexicon) -> list[Span]:
     )
     for kind, pattern in patterns:
         taken += [Span(m.start(), m.end(), kind, str(m.lastgroup)) for m in pattern.finditer(text)]
-    taken += [Span(m.start(), m.end(), "relative", _relation(m)) for m in _RELATIVE.finditer(text)]
+    taken += relatives(text)
     taken += [
         Span(m.start(), m.end(), "lab", fold(m.group()))
         for m in _CODE.finditer(text)

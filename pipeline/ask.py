@@ -62,14 +62,17 @@ def fresh(
         lexicon = home.lexicon(shards)
         tables = tables_of(shards, lexicon)
         question = read_question(text, lexicon, tables.record.name)
-        table = answer_from_tables(question, tables)
+        other = question.other_patient(patient)
+        table = answer_from_tables(question, tables) if other is None else None
         note |= {"route": table.route if table else "read", "language": question.language, "intents": sorted(question.intents),
                  "mentions": [m.name for m in question.mentions]}  # fmt: skip
         if table and table.route.startswith("tool:"):
             called = {"tool": table.route.removeprefix("tool:"), "error": table.refusal}
             note["calls"] = [{**called, "result": [s.text for s in table.statements]}]
     yield StageEvent(trace.stages[-1])
-    if table and table.refusal and table.absent:
+    if other is not None:
+        reply.refusal = reason("other patient", question.language, other)
+    elif table and table.refusal and table.absent:
         reply.refusal, reply.absent = table.refusal, table.absent
     elif table and not table.for_model and table.refusal is None:
         # A row that was nothing but an order to the model leaves no sentence.

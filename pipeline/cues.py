@@ -70,6 +70,12 @@ GENERAL = re.compile(
 HAPPENED = re.compile(
     r"\W*(?:when (?:was|were|did|is)|how many times|has|have|had|did|was|were|who|any|cuando|cuantas veces|ha|tuvo|quien)\b"
 )
+# A patient by number: `patient 4`, `paciente n.º 12`; not `patient 80 years old`.
+NUMBERED = re.compile(
+    r"\b(?:patients?|pacientes?|pt)\b\.?\s*(?:(?:no|number|numero|num|nr|n|id)\b[.o]*\s*|#\s*)?(?P<id>[a-z]{0,4}-?\d[\w-]*)\b"
+    r"(?!\s*(?:(?:years?|yrs?|days?|weeks?|months?|hours?|times?|mg|mcg|g|ml|kg|units?|tablets?|doses|anos?|dias?|semanas?|meses|horas?"
+    r"|veces)\b|%|[.,:/]\d))"
+)
 # Who did or said it, which stands in a note's dateline.
 PERSON = re.compile(r"\b(?:who|whose|whom|quien(?:es)?)\b")
 # The time at which the patient is to be seen or tested again, as a question and as a note have it.

@@ -9,7 +9,20 @@ from ragq.index.lexicon import Lexicon, Mention
 from ragq.index.spans import MONTHS
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
-from ragq.pipeline.cues import FILLER, GENERAL, HAPPENED, MODAL, NEXT, OPEN, PATTERNS, PERSON, PERSONAL, POLAR, Intent
+from ragq.pipeline.cues import (
+    FILLER,
+    GENERAL,
+    HAPPENED,
+    MODAL,
+    NEXT,
+    NUMBERED,
+    OPEN,
+    PATTERNS,
+    PERSON,
+    PERSONAL,
+    POLAR,
+    Intent,
+)
 from ragq.pipeline.language import Language, language_of
 
 
@@ -42,6 +55,11 @@ class Question:
         """Whether a question about the patient asks for an event, a person or an allergy, which only the record can tell."""
         happened = bool(HAPPENED.match(fold(self.text))) or "allergy" in self.intents
         return happened and not self.is_general() and not self.intents & {"interaction", "safety"}
+
+    def other_patient(self, patient: str | None) -> str | None:
+        """The number of a patient that the question names and that is not the one whose record is open."""
+        named = [m["id"] for m in NUMBERED.finditer(fold(self.text))]
+        return next((n for n in named if patient is None or n != fold(patient)), None)
 
     def asks_who(self) -> bool:
         """Whether it asks for a person."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ragq.cache.prefix import Prepared, prepare
 from ragq.engine.generation import Generation
 from ragq.engine.sampling import Sampling
+from ragq.index.spans import relatives
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Sentence
 from ragq.pipeline.decide import answerable, coverage, supported, threshold
@@ -175,12 +176,15 @@ def _copy(
 
 
 def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:
-    """The lines chosen that bear on the question."""
+    """The lines chosen that bear on the question: of a relative only those that speak of one."""
     words = content(question.text)
+    kin = {s.norm for s in relatives(question.text)}
     wanted = {m.name for m in question.mentions}
     for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):
         line = reply.evidence[pick.number - 1]
         there = f"{line.section} {line.text}"
+        if kin and kin.isdisjoint(s.norm for s in relatives(there)):
+            continue
         named = wanted & {m.name for m in tables.lexicon.find(there)}
         if named or words & stems(there) or pick.share >= SURE_PICK:
             yield pick

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ragq.index.spans import RELATIVE, relatives
 from ragq.index.stem import stem
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.course import has_value
@@ -26,6 +27,10 @@ _REASONS: dict[str, dict[Language, str]] = {
     "absent": {
         "en": "{names} is not in the patient's documents",
         "es": "{names} no está en los documentos del paciente",
+    },
+    "other patient": {
+        "en": "the question names patient {names}, whose record is not the one that is open; ask with --patient",
+        "es": "la pregunta nombra al paciente {names}, cuya historia no es la abierta; pregunte con --patient",
     },
     "no document": {"en": "no document was found", "es": "no se encontró ningún documento"},
     "silent": {"en": "the documents say nothing of {names}", "es": "los documentos no dicen nada de {names}"},
@@ -65,6 +70,8 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
     """
     if not tables.patient_shard or question.is_general():
         return None
+    if relatives := _relatives_not_named(question, tables):
+        return ", ".join(relatives)
     drugs = question.named("drug")
     if question.residual and drugs and not question.is_personal():
         return None
@@ -78,6 +85,19 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
             if not _has_result(n, tables)
         ]
     return ", ".join(missing) or None
+
+
+# Relatives of whoever asks.
+_OWN = re.compile(rf"\b(?:my|our|mi|mis|nuestr[oa]s?)\s+(?:{RELATIVE.pattern})", re.VERBOSE | re.IGNORECASE)
+
+
+def _relatives_not_named(question: Question, tables: Tables) -> list[str]:
+    """Relatives that the question speaks of and the patient's documents do not: what is said of the patient is not theirs."""
+    asked = {s.norm: question.text[s.start : s.end] for s in relatives(question.text)}
+    if asked and _OWN.search(question.text):
+        return list(asked.values())
+    told = {s.norm for e in tables.notes.matching(RELATIVE) for s in relatives(e.text)} if asked else set()
+    return [word for norm, word in asked.items() if norm not in told]
 
 
 def _results_asked_for(question: Question) -> list[str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_QUESTION_CHARS = 4000
 # Part of every key: change it when tools or the gate answer the same question otherwise.
-VERSION = "4"
+VERSION = "5"
 _RELATIVE = re.compile(
     r"\b(?:today|tonight|now|nowadays|currently|current|still|latest|newest|last|recent|recently|yesterday|tomorrow|ago|so far|yet|next|upcoming"
     r"|overdue|due|age|old|this (?:week|month|year|morning|evening)|since|hoy|ahora|actual|actuales|actualmente|todavia|aun|sigue|ultim[oa]s?"

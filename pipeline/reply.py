@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ragq.pipeline.answer import Citation, Sentence
 from ragq.pipeline.events import CitationEvent, Event, TokenEvent
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.ground import Verdict
+from ragq.pipeline.ground import Verdict, strip_marks
 from ragq.pipeline.pick import Pick
 from ragq.pipeline.trace import Trace
 
@@ -41,13 +41,15 @@ class Reply:
 
 
 def emit(reply: Reply, sentence: Sentence, trace: Trace) -> Iterator[Event]:
-    """Let a sentence out: its evidence numbers become citation numbers in the order of first use."""
+    """Let a sentence out: its evidence numbers become citation numbers in the order of first use. Numbers in brackets that
+    stand in a document (`[12]`) are left to its quote: in an answer they would pass for citations of ours.
+    """
     reply.timings.setdefault("ttft_ms", round(trace.elapsed_ms(), 1))
     cited = dict.fromkeys(sentence.citations)
     new = [n for n in cited if n not in reply.cited]
     reply.cited = (*reply.cited, *new)
     numbers = [reply.cited.index(n) + 1 for n in cited]
-    shown = replace(sentence, citations=tuple(numbers))
+    shown = replace(sentence, text=strip_marks(sentence.text), citations=tuple(numbers))
     text = reply.joint() + marked(shown)
     reply.text += text
     yield TokenEvent(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -262,3 +263,33 @@ def test_the_default_embedder_itself(index, folder, models_dir, offsets, light_e
     light = light_embedder.encode([c.indexed_text for c in shard.chunks()])
     shard.close()
     assert (vectors * light).sum(1).min() > 0.97
+
+
+def bundle(path, name, born=None):
+    patient = {"resourceType": "Patient", "id": path.stem, "name": [{"text": name}], "gender": "female"}
+    patient |= {"birthDate": born} if born else {}
+    entry = [{"resource": patient}]
+    path.write_text(json.dumps({"resourceType": "Bundle", "type": "collection", "entry": entry}))
+    return path
+
+
+def test_a_record_of_another_person_is_not_added(run, folder, index):
+    bundle(folder / "a.json", "Ann Lee", "1950-01-02")
+    assert run(folder).failed == []
+    other = bundle(folder / "b.json", "Beatrice Lund", "1948-05-06")
+    unnamed = bundle(folder / "c.json", "Zoe Park")
+    wed = bundle(folder / "d.json", "Ann Hill", "1950-01-02")
+    report = run(folder)
+    assert [path for path, _ in report.failed] == [str(other), str(unnamed)]
+    assert (
+        "expected Ann Lee, born 1950-01-02, of whom a.json is, found Beatrice Lund, born 1948-05-06"
+        in report.failed[0][1]
+    )
+    assert wed.name in report.added
+    assert "b.json" not in texts(index)
+    # A birth may be corrected where it stands; somebody else's record may not take the place.
+    bundle(folder / "a.json", "Ann Lee", "1950-01-03")
+    wed.unlink()
+    assert "a.json" in run(folder).updated
+    bundle(folder / "a.json", "Beatrice Lund", "1948-05-06")
+    assert str(folder / "a.json") in [path for path, _ in run(folder).failed]
