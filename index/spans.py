@@ -110,6 +110,16 @@ def relatives(text: str) -> list[Span]:
     return [Span(m.start(), m.end(), "relative", _relation(m)) for m in RELATIVE.finditer(text)]
 
 
+# Who else a word may be about.
+_KIN = {"parent": {"mother", "father"}, "sibling": {"brother", "sister"}}
+
+
+def speaks_of(text: str, relation: str) -> bool:
+    """Whether a text may tell of a relation (the norm of a `relative`): by that word, or by one of those that it takes in."""
+    told = {s.norm for s in relatives(text)}
+    return bool(told & {relation, *_KIN.get(relation, ())}) or (relation == "family" and bool(told))
+
+
 def protected(text: str, lexicon: Lexicon) -> list[Span]:
     """Every protected span of `text`, by position. Dates win over numbers, frequencies over both."""
     taken: list[Span] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ragq.cache.prefix import Prepared, prepare
 from ragq.engine.generation import Generation
 from ragq.engine.sampling import Sampling
-from ragq.index.spans import relatives
+from ragq.index.spans import relatives, speaks_of
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Sentence
 from ragq.pipeline.decide import answerable, coverage, supported, threshold
@@ -183,7 +183,7 @@ def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]
     for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):
         line = reply.evidence[pick.number - 1]
         there = f"{line.section} {line.text}"
-        if kin and kin.isdisjoint(s.norm for s in relatives(there)):
+        if kin and not any(speaks_of(there, relation) for relation in kin):
             continue
         named = wanted & {m.name for m in tables.lexicon.find(there)}
         if named or words & stems(there) or pick.share >= SURE_PICK:

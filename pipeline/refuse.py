@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ragq.index.spans import RELATIVE, relatives
+from ragq.index.spans import RELATIVE, relatives, speaks_of
 from ragq.index.stem import stem
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.course import has_value
@@ -96,8 +96,8 @@ def _relatives_not_named(question: Question, tables: Tables) -> list[str]:
     asked = {s.norm: question.text[s.start : s.end] for s in relatives(question.text)}
     if asked and _OWN.search(question.text):
         return list(asked.values())
-    told = {s.norm for e in tables.notes.matching(RELATIVE) for s in relatives(e.text)} if asked else set()
-    return [word for norm, word in asked.items() if norm not in told]
+    told = " ".join(e.text for e in tables.notes.matching(RELATIVE)) if asked else ""
+    return [word for relation, word in asked.items() if not speaks_of(told, relation)]
 
 
 def _results_asked_for(question: Question) -> list[str]:

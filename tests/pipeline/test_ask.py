@@ -412,6 +412,8 @@ def test_the_open_patients_own_number_and_other_numbers_are_no_hindrance(rag):
 
 def test_what_is_asked_of_a_relative_is_not_told_of_the_patient(rag):
     assert "brother" in rag.ask("Is my brother on apixaban?", "42").refusal
+    assert "cousin" in rag.ask("Is her cousin on apixaban?", "42").refusal
+    assert "family" not in (rag.ask("Any family history of bleeding?", "42").refusal or "")
 
 
 def test_numbers_in_brackets_of_a_document_are_no_citations(empty_home, tmp_path, light_embedder, offsets):
