@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from ragq.index.boundary import sentence_ends
+from ragq.index.boundary import paragraph_ends, sentence_ends
 from ragq.index.inert import without_orders
 from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import as_sentence
+from ragq.pipeline.tables import ITEM, as_sentence
 from ragq.pipeline.words import content
 
 # A longer passage is quoted by the sentences that bear on the question, and those between them.
@@ -31,14 +31,16 @@ def as_quote(evidence: Evidence, question: Question, latest: str, told_apart: bo
 
 
 def shortened(text: str, question: str) -> str:
-    """At most MAX_SENTENCES neighbouring sentences of the text: those that share most words with the question."""
-    ends = [e for e in sentence_ends(text, 0, len(text)) if text[e:].strip()]
-    cuts = [0, *ends, len(text)]
-    parts = [text[a:b] for a, b in pairwise(cuts)]
-    if len(parts) <= MAX_SENTENCES:
-        return text
+    """At most MAX_SENTENCES neighbouring sentences of the text, those that share most words with the question; of prose none
+    before the first that shares one.
+    """
+    ends = {*sentence_ends(text, 0, len(text)), *paragraph_ends(text, 0, len(text))}
+    parts = [text[a:b] for a, b in pairwise([0, *sorted(e for e in ends if text[e:].strip()), len(text)])]
     wanted = content(question)
     shared = [len(wanted & content(p)) for p in parts]
-    starts = range(len(parts) - MAX_SENTENCES + 1)
-    start = max(starts, key=lambda i: (sum(shared[i : i + MAX_SENTENCES]), -i))
-    return "".join(parts[start : start + MAX_SENTENCES]).strip()
+    if len(parts) > MAX_SENTENCES:
+        starts = range(len(parts) - MAX_SENTENCES + 1)
+        start = max(starts, key=lambda i: (sum(shared[i : i + MAX_SENTENCES]), -i))
+        parts, shared = parts[start : start + MAX_SENTENCES], shared[start : start + MAX_SENTENCES]
+    first = 0 if ITEM.search(text) else next((i for i, n in enumerate(shared) if n), 0)
+    return "".join(parts[first:]).strip()

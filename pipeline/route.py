@@ -48,6 +48,8 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
         return found
     if found := computed(question, tables) or labs_in_time(question, tables) or taken_then(question, tables):
         return found
+    if not named and question.asks_what_is_next() and set(question.residual) <= _NEXT_WORDS:
+        return _next(question, tables)
     if question.residual and not _told_by_lines(question, tables, drugs + classes):
         return None
     if "interaction" in asks and named <= {"drug", "class", "condition"}:
@@ -69,6 +71,27 @@ def _told_by_lines(question: Question, tables: Tables, names: Sequence[str]) -> 
     # A dose or a negation in the question is judged with the line, see `_polarity`.
     left = {w for w in question.residual if not w[0].isdigit() and w not in _NEGATIONS}
     return bool(lines) and "interaction" not in question.intents and left <= set(tokenize(" ".join(lines)))
+
+
+_NEXT_WORDS = frozenset(
+    tokenize(
+        "next appointment visit review follow-up follow up due seen see again check checkup clinic proximo proxima cita revision"
+        " visita consulta seguimiento"
+    )
+)
+# The time set for it, not `next to the door` or `she turns 80 next month`.
+_SET = re.compile(
+    r"\b(?:next|pr[oó]xim[oa])\s+(?:review|visit|appointment|check|clinic|blood|INR|cita|revisi[oó]n|visita|control|anal[ií]tica)\w*"
+    r"|\b(?:follow[- ]?up|review|see (?:her|him|them) again|return|recheck|revisi[oó]n|control)\s+(?:in|on|at|en|el)\b",
+    re.IGNORECASE,
+)
+
+
+def _next(question: Question, tables: Tables) -> TableAnswer | None:
+    """When the patient is to be seen again, by the latest note that sets a time, with its day."""
+    lines = tables.notes.matching(_SET)
+    rows = [e for e in lines if e.date and e.date == lines[0].date][:2]
+    return TableAnswer("table:next", tuple(Statement(dated(e), (e,)) for e in rows)) if rows else None
 
 
 _EVER = re.compile(r"\b(?:has|have|was|were|been|ever|ha|fue)\b", re.IGNORECASE)

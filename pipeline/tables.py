@@ -125,7 +125,7 @@ def say(question: Question, key: str, **values: str) -> str:
 
 
 # The bullet or number of a list's item.
-_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
+ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 
 
 def dated(evidence: Evidence) -> str:
@@ -135,7 +135,7 @@ def dated(evidence: Evidence) -> str:
 
 def as_sentence(text: str) -> str:
     """Lines of a note as a sentence: on one line, without bullets, items parted by semicolons, with a full stop."""
-    items = [" ".join(item.split()).replace("**", "") for item in _ITEM.split(text) if item.strip()]
+    items = [" ".join(item.split()).replace("**", "") for item in ITEM.split(text) if item.strip()]
     text = " ".join(item if item[-1:] in ".!?;:," else f"{item};" for item in items[:-1])
     text = f"{text} {items[-1]}".strip() if items else ""
     return text if text[-1:] in ".!?" else f"{text}."

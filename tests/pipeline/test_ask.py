@@ -405,6 +405,11 @@ def test_a_question_about_a_patient_of_another_number_is_refused(rag, question, 
     assert "--patient" in answer.refusal
 
 
+@pytest.mark.parametrize("question", ["When is her next appointment?", "Next visit?", "¿Cuándo es la próxima cita?"])
+def test_the_next_visit_is_told_by_the_latest_note_that_sets_one(rag, question):
+    assert rag.ask(question, "42").text == "2026-09-15: Next review March 2027 [1]."
+
+
 def test_the_open_patients_own_number_and_other_numbers_are_no_hindrance(rag):
     assert rag.ask("Is patient 42 on apixaban?", "42").text.startswith("Yes.")
     assert not rag.ask("Is the patient 80 years old?", "42").refusal
