@@ -1,8 +1,10 @@
-"""Private folders and atomic files: directories 0700, files 0600, written beside and renamed."""
+"""Private folders and atomic files: directories 0700, files 0600, written beside and renamed; plain files, read."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -19,9 +21,37 @@ def private_dir(path: Path) -> Path:
 
 
 def writable(path: Path) -> bool:
-    """Whether something can be written at `path`, or where it would be made: in the nearest folder above that is there."""
-    here = next(place for place in (path, *path.absolute().parents) if place.exists())
-    return os.access(here, os.W_OK)
+    """Whether something can be written in the folder `path`, or it can be made: in the nearest folder above that is there.
+
+    Where a file or a link to nothing stands in the place of one of these folders, it cannot.
+    """
+    here = next(place for place in (path, *path.absolute().parents) if os.path.lexists(place))
+    return here.is_dir() and os.access(here, os.W_OK | os.X_OK)
+
+
+def is_plain(path: Path) -> bool:
+    """Whether it is a regular file, links followed."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a regular file for reading, unbuffered. Raises OSError for anything else: a pipe would make its reader wait."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(handle, "rb", buffering=0)
+
+
+def read_plain(path: Path, most: int = 1 << 24) -> bytes:
+    """The bytes of a regular file. Raises OSError for anything else, and for one of more than `most` bytes."""
+    with open_plain(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"longer than {most:,} bytes", str(path))
+        return file.read()
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:

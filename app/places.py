@@ -11,7 +11,7 @@ from pathlib import Path
 
 import platformdirs
 from ragq.errors import UsageError
-from ragq.files import private_dir
+from ragq.files import private_dir, read_plain
 
 # A socket's path must fit `sockaddr_un`.
 _LONGEST_SOCKET = 100
@@ -38,8 +38,8 @@ def setting(name: str) -> object:
     if given is not None:
         return given
     try:
-        return tomllib.loads(config_file().read_text(encoding="utf-8")).get(name)
-    except (OSError, ValueError):
+        return tomllib.loads(read_plain(config_file()).decode("utf-8")).get(name)
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from ragq.errors import UsageError
+from ragq.files import is_plain, read_plain
 from ragq.places import config_file as config_file
 from ragq.places import default_home as default_home
 from ragq.places import quiet_hub as quiet_hub
@@ -155,18 +156,20 @@ def load_with_origin(flags: Mapping[str, Any] | None = None) -> tuple[Settings, 
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    if not path.is_file():
+    if not is_plain(path):
         if os.environ.get("RAGQ_CONFIG"):
             raise UsageError(f"RAGQ_CONFIG names {path}, which is not a file; unset it or create the file")
         if path.exists():
             raise UsageError(f"{path}: expected a file with settings, found something else; remove or rename it")
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: not valid settings: brackets within brackets beyond any use") from None
 
 
 # Variables with the prefix that are not settings.

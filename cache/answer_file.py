@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ragq.files import private_dir
+from ragq.errors import RagqError
+from ragq.files import is_plain, private_dir
 
 # A file of another format is emptied: everything in it can be computed again.
 FORMAT = 4
@@ -61,8 +62,10 @@ class AnswerFile:
 
     @contextmanager
     def transaction(self, write: bool = True) -> Iterator[sqlite3.Connection]:
-        """The database; what was written is kept when the block ends, and undone when it raises."""
-        with self._lock:
+        """The database; what was written is kept when the block ends, and undone when it raises. Raises
+        sqlite3.DatabaseError for a file that cannot be used, whatever the reason.
+        """
+        with self._lock, _as_database_errors():
             db = self._connect()
             if not write:
                 yield db
@@ -83,6 +86,8 @@ class AnswerFile:
         private_dir(self.path.parent)
         if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT, 0o600))
+        if not is_plain(self.path):
+            raise sqlite3.OperationalError(f"{self.path} is not a regular file")
         db = sqlite3.connect(self.path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
         try:
             db.execute("PRAGMA journal_mode = WAL")
@@ -115,6 +120,8 @@ class AnswerFile:
         """Move a file that SQLite cannot read out of the way; the next use starts a new one. Tells whether it did."""
         with self._lock:
             self.close()
+            if not is_plain(self.path):
+                return False
             try:
                 db = sqlite3.connect(self.path, timeout=BUSY_SECONDS)
                 try:
@@ -123,11 +130,42 @@ class AnswerFile:
                     db.close()
             except sqlite3.OperationalError:
                 return False
-            except sqlite3.DatabaseError:
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
                 sound = False
-            if not sound:
-                for suffix in ("", "-wal", "-shm"):
-                    found = self.path.with_name(self.path.name + suffix)
-                    if found.exists():
-                        found.replace(found.with_name(found.name + ".damaged"))
-            return not sound
+            return not sound and self._rename_damaged()
+
+    def _rename_damaged(self) -> bool:
+        """Give the file and its log other names; tells whether that could be done."""
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                found = self.path.with_name(self.path.name + suffix)
+                if found.exists():
+                    found.replace(found.with_name(found.name + ".damaged"))
+        except OSError:
+            return False
+        return True
+
+
+@contextmanager
+def usable(folder: Path) -> Iterator[None]:
+    """For commands that are about the caches themselves: RagqError where what is kept below `folder` cannot be used."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise RagqError(
+            f"{folder}: what is kept there cannot be read or changed: {error}; see that the folder is this user's and can be"
+            " written to, that the disk has room and that no other process holds it (`ragq doctor`), then run this again"
+        ) from None
+
+
+@contextmanager
+def _as_database_errors() -> Iterator[None]:
+    """What hinders SQLite, as sqlite3.DatabaseError: a folder that is none, or a message that is not UTF-8 and that the
+    module therefore cannot raise.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise sqlite3.OperationalError(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError("damaged: SQLite's message about it is not UTF-8") from error

@@ -13,6 +13,7 @@ import math
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,7 +77,8 @@ class AnswerCache:
         self.file = AnswerFile(self.path)
         if secret is not None:
             for kept in files_of(path):
-                kept.unlink(missing_ok=True)
+                with suppress(OSError):  # `ragq cache key init` and doctor tell of what stays
+                    kept.unlink()
 
     def find(self, key: Mapping[str, Any], question: str) -> Hit | None:
         """The answer stored under this key for the same words, or None.
@@ -163,7 +165,7 @@ class AnswerCache:
             if gone:
                 self._wipe_freed()
             return entry
-        except (sqlite3.DatabaseError, OSError):
+        except sqlite3.DatabaseError:
             self.file.set_aside()
             return None
 
@@ -194,7 +196,9 @@ class AnswerCache:
         return self._delete("namespace = ?" if name else "1", name)
 
     def clear_other_keys(self) -> None:
-        """Delete what was kept under other keys or in the clear: whose it is cannot be read in it."""
+        """Delete what was kept under other keys or in the clear: whose it is cannot be read in it. Raises OSError for
+        what cannot be deleted.
+        """
         for kept in set(self.path.parent.glob("answers*")) - set(files_of(self.path)):
             kept.unlink(missing_ok=True)
 
@@ -203,11 +207,11 @@ class AnswerCache:
             return 0
         with self.file.transaction() as db:
             gone = db.execute(f"DELETE FROM answers WHERE {where}", values).rowcount
-        if gone:
-            self._wipe_freed()
-            with self.file.transaction(write=False) as db:
-                # What was deleted must not stay readable in the log beside the file.
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        # Also when nothing was there: one that was killed may have come no further than the deletion.
+        self._wipe_freed()
+        with self.file.transaction(write=False) as db:
+            # What was deleted must not stay readable in the log beside the file.
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
 
     def _wipe_freed(self) -> None:

@@ -60,11 +60,12 @@ class Flights:
         from filelock import FileLock, Timeout
 
         # 4096 files at most: two questions that share one wait for each other needlessly, and harmlessly.
-        lock = FileLock(private_dir(self._folder) / f".{digest[:3]}.lock", mode=0o600, thread_local=False)
+        lock = FileLock(self._folder / f".{digest[:3]}.lock", mode=0o600, thread_local=False)
         held = False
         try:
             if wanted:
                 try:
+                    private_dir(self._folder)
                     lock.acquire(timeout=WAIT_SECONDS)
                     held = True
                 except (Timeout, OSError, NotImplementedError):

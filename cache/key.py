@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ragq.cache.seal import KEY_BYTES
 from ragq.errors import UsageError
-from ragq.files import private_dir, write_atomic
+from ragq.files import private_dir, read_plain, write_atomic
 
 _SERVICE = "ragq"
 _HEX = re.compile(rf"[0-9a-fA-F]{{{2 * KEY_BYTES}}}")
@@ -25,7 +25,7 @@ def read_key(path: Path) -> bytes | None:
     Raises UsageError when there is one that gives no key. Nothing may then be read or kept.
     """
     try:
-        text = path.read_text(encoding="ascii").strip()
+        text = read_plain(path).decode("ascii").strip()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -53,15 +53,20 @@ def make_key(path: Path, keyring: bool = False) -> bytes:
         name = f"cache-{secrets.token_hex(4)}"
         _to_keyring(name, text)
         text = f"keyring {name}"
-    private_dir(path.parent)
-    write_atomic(path, lambda file: file.write(text.encode() + b"\n"))
+    try:
+        private_dir(path.parent)
+        write_atomic(path, lambda file: file.write(text.encode() + b"\n"))
+    except OSError as error:
+        raise UsageError(
+            f"{path}: the key cannot be kept there: {error.strerror}; name another place with RAGQ_KEY_FILE"
+        ) from None
     return key
 
 
 def where_kept(path: Path) -> str:
     """`file`, `keyring`, or `none` when there is no key file."""
     try:
-        return "keyring" if _keyring_name(path.read_text(encoding="ascii").strip()) else "file"
+        return "keyring" if _keyring_name(read_plain(path).decode("ascii").strip()) else "file"
     except (OSError, UnicodeDecodeError):
         return "file" if path.exists() else "none"
 

@@ -23,7 +23,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 from ragq.cache.seal import is_sealed, seal, unseal
-from ragq.files import write_atomic
+from ragq.files import open_plain, write_atomic
 
 MAGIC = b"RAGQKV03"
 _DIGEST = 32
@@ -78,11 +78,11 @@ def write(path: Path, header: Header, tokens: Sequence[int], state: Bytes, secre
 def read(path: Path, secret: bytes | None = None) -> KvFile | None:
     """The file's content, or None when it is damaged, cut short, sealed under another key or of another format.
 
-    Raises OSError when there is no such file.
+    Raises OSError when there is no such file, or something else in its place.
     """
-    size = path.stat().st_size
-    data: Bytes = np.empty(size, dtype=np.uint8)
-    with path.open("rb", buffering=0) as file:
+    with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data: Bytes = np.empty(size, dtype=np.uint8)
         digests = _digests(data, file.fileno(), size - _DIGEST)
     if digests is None:
         return None
@@ -103,7 +103,7 @@ def read_header(path: Path, secret: bytes | None = None) -> Header | None:
         if secret is not None:
             found = read(path, secret)
             return found.header if found else None
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             head = file.read(len(MAGIC) + 4)
             length = int.from_bytes(head[len(MAGIC) :], "little")
             if head[: len(MAGIC)] != MAGIC or length > _MAX_HEADER:
@@ -130,7 +130,7 @@ def _header(text: bytes) -> Header | None:
         found = Header(**json.loads(text))
         chain = tuple((int(n), str(key)) for n, key in found.chain)
         token, logit = found.probe
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
     sizes = (found.tokens, found.state_bytes)
     if not all(isinstance(n, int) and n >= 0 for n in sizes):

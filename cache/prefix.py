@@ -14,6 +14,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ragq.cache import kvfile
 from ragq.cache.kvfile import Header
-from ragq.files import private_dir
+from ragq.files import is_plain, private_dir
 
 SUFFIX, DAMAGED = ".kv", ".damaged"
 _STALE_S = 3600.0
@@ -101,7 +102,7 @@ class PrefixCache:
         tried: dict[Path, str] = {}
         for end, key in reversed(chain):
             path: Path | None = self._path(key)
-            if path is not None and not path.exists():
+            if path is not None and not is_plain(path):
                 # Looked for only now: headers of sealed files are not to be had without opening them whole.
                 longer = self._passed(chain) if longer is None and engine.can_cut else longer or {}
                 path = longer.get(key)
@@ -109,7 +110,8 @@ class PrefixCache:
                 continue
             problem = self._load(engine, path, tokens[:end], key)
             if problem is None:
-                os.utime(path)
+                with suppress(OSError):  # the time of its last use, no more
+                    os.utime(path)
                 return Restored(end)
             tried[path] = problem
         return Restored(0, next(iter(tried.values()), None))
@@ -136,10 +138,17 @@ class PrefixCache:
             problem = _put(engine, file, len(tokens))
         if problem is not None:
             engine.clear()
-            for old in self._home.glob(f"*{DAMAGED}"):
-                old.unlink(missing_ok=True)
-            path.replace(path.with_suffix(DAMAGED))
+            self._set_aside(path)
         return problem
+
+    def _set_aside(self, path: Path) -> None:
+        """Keep a file that was refused as the only one to look into; where it can't be renamed, it is deleted."""
+        for old in self._home.glob(f"*{DAMAGED}"):
+            _delete(old)
+        try:
+            path.replace(path.with_suffix(DAMAGED))
+        except OSError:
+            _delete(path)
 
     def _refused(self, engine: StateEngine, file: kvfile.KvFile | None, tokens: Sequence[int], key: str) -> str | None:
         if file is None:
@@ -186,7 +195,7 @@ class PrefixCache:
         if can_cut:
             for _, key in chain[:-1]:
                 if self._path(key) != kept:
-                    self._path(key).unlink(missing_ok=True)
+                    _delete(self._path(key))
 
     def _shrink(self, keep: Path) -> None:
         """Delete the states of least worth until the budget holds: seconds of prefill saved per MB, less by age since
@@ -199,28 +208,52 @@ class PrefixCache:
                 stat = path.stat()
             except OSError:
                 continue
+            if not is_plain(path):
+                continue
             if path.suffix == SUFFIX:
                 files.append((_worth(path, stat.st_size, now - stat.st_mtime, self.secret), stat.st_size, path))
             elif path.suffix == ".partial" and now - stat.st_mtime > _STALE_S:
-                path.unlink(missing_ok=True)
+                _delete(path)
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= self.budget:
                 break
             if path != keep:
-                path.unlink(missing_ok=True)
+                _delete(path)
                 total -= size
 
     def has_any(self) -> bool:
         """Whether a state of this namespace is kept; which one fits is told by `restore` alone."""
         return any(self._home.glob(f"*{SUFFIX}"))
 
+    def holds(self, engine: StateEngine, tokens: Sequence[int], boundaries: Sequence[int]) -> bool:
+        """Whether a state of exactly these tokens, whose blocks end at `boundaries`, is kept."""
+        chain = self._chain(engine, tokens, boundaries)
+        return bool(chain) and is_plain(self._path(chain[-1][1]))
+
     def wipe(self) -> int:
-        """Delete every state of this namespace; returns how many."""
-        files = list(self._home.glob("*"))
-        for path in files:
-            path.unlink(missing_ok=True)
-        return len(files)
+        """Delete every state of this namespace, with whatever else lies in its folder; returns how many files. Raises
+        OSError for what cannot be deleted.
+        """
+        return _empty(self._home)
+
+
+def _delete(path: Path) -> None:
+    """Delete a file, if that can be done: a state that stays is refused again."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def _empty(folder: Path) -> int:
+    """Delete a folder with all files in it, also in folders inside; of a link, the link alone. Returns how many files."""
+    if folder.is_symlink() or not folder.is_dir():
+        there = os.path.lexists(folder)
+        folder.unlink(missing_ok=True)
+        return int(there)
+    count = sum(_empty(inside) for inside in folder.iterdir())
+    with suppress(OSError):  # another process may have put a new file here by now
+        folder.rmdir()
+    return count
 
 
 def _put(engine: StateEngine, file: kvfile.KvFile, n: int) -> str | None:
@@ -310,13 +343,12 @@ def _compute(
 
 def usage(folder: Path) -> tuple[int, int]:
     """States of all namespaces below `folder`: how many, and their bytes."""
-    sizes = [path.stat().st_size for path in folder.glob(f"*/*{SUFFIX}")]
+    sizes = [path.stat().st_size for path in folder.glob(f"*/*{SUFFIX}") if is_plain(path)]
     return len(sizes), sum(sizes)
 
 
 def wipe_all(folder: Path) -> int:
-    """Delete the states of every namespace, also of patients who have no index any more; returns how many."""
-    files = [path for path in folder.glob("*/*") if path.is_file()]
-    for path in files:
-        path.unlink(missing_ok=True)
-    return len(files)
+    """Delete the states of every namespace, also of patients who have no index any more; returns how many. Raises
+    OSError for what cannot be deleted.
+    """
+    return sum(_empty(namespace) for namespace in folder.iterdir()) if folder.is_dir() else 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragq.cache.answer_file import files_of
 from ragq.cache.seal import OVERHEAD, opener, seal
-from ragq.files import private_dir
+from ragq.files import is_plain, private_dir
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ class VectorFile:
     def _mapped(self, highest: int) -> NDArray[np.uint8]:
         import numpy as np
 
-        size = self.path.stat().st_size // self._record if self.path.exists() else 0
+        size = self.path.stat().st_size // self._record if is_plain(self.path) else 0
         if not size:
             self._map = None
             return np.zeros((0, self._record), dtype=np.uint8)
@@ -78,7 +78,7 @@ class VectorFile:
 
     def wipe(self, slots: Sequence[int]) -> None:
         """Zero these slots: a question can be guessed from its vector."""
-        if not self.path.exists():
+        if not is_plain(self.path):
             return
         with self.path.open("r+b") as file:
             for slot in slots:

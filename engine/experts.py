@@ -31,7 +31,7 @@ from ragq.engine.mapped import drop
 from ragq.engine.prediction import OFF, Controller, Predictor, Way
 from ragq.engine.tap import Tap, model_tensors, placed
 from ragq.errors import ModelError, UsageError
-from ragq.files import private_dir, write_atomic
+from ragq.files import is_plain, private_dir, write_atomic
 from ragq.settings import EXPERT_RAM
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
@@ -206,8 +206,8 @@ class Experts:
     def _recall(self) -> bool:
         """Begin with the use of experts that an earlier run kept; any doubt about it is none."""
         try:
-            shares = np.load(self._kept) if self._kept is not None else None
-        except (OSError, ValueError):
+            shares = np.load(self._kept) if self._kept is not None and is_plain(self._kept) else None
+        except (OSError, ValueError, EOFError):
             return False
         if shares is None or shares.shape != (self.layout.slots,) or not np.isfinite(shares).all():
             return False

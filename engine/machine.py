@@ -19,7 +19,7 @@ import numpy as np
 from ragq.engine.calibrate import running_now
 from ragq.engine.synthetic import HEAD, TIMED, write_model
 from ragq.errors import UsageError
-from ragq.files import private_dir, write_atomic
+from ragq.files import private_dir, read_plain, write_atomic
 
 BATCHES = (4, 8, 16)
 _PROMPT, _AT = 512, 64
@@ -149,13 +149,13 @@ def measured(kept: Path, kinds: Iterable[str], threads: int, progress: Progress 
 def _kept(path: Path, threads: int) -> Machine | None:
     """What an earlier run kept, if llama.cpp and the thread count are the same, and the cores were free or still are not."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(read_plain(path))
         if values.pop("build") != _build() or values["threads"] != threads:
             return None
         if values.pop("busy", False) and not running_now():
             return None
         return from_json(values, str(path))
-    except (OSError, ValueError, KeyError, TypeError, UsageError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, UsageError):
         return None
 
 

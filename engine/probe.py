@@ -25,7 +25,7 @@ from typing import Any
 
 from ragq.engine.calibrate import BUDGET_S, Speed, cores
 from ragq.errors import ModelError, RagqError
-from ragq.files import private_dir, write_atomic
+from ragq.files import private_dir, read_plain, write_atomic
 
 # A run that takes longer hangs: some damaged headers send llama.cpp round in circles.
 SECONDS, SECONDS_PER_GB = 30, 60
@@ -132,10 +132,10 @@ class Child:
 
 def _read(kept: Path) -> Trial | None:
     try:
-        found = json.loads(kept.read_text(encoding="utf-8"))
+        found = json.loads(read_plain(kept))
         speeds = tuple(Speed(int(s["threads"]), float(s["prefill"]), float(s["decode"])) for s in found["speeds"])
         return Trial(bool(found["extra_buffers"]), speeds, str(found["digest"])) if speeds else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

@@ -17,7 +17,7 @@ from statistics import median
 
 from ragq.engine.calibrate import Speed
 from ragq.engine.probe import earlier, place
-from ragq.files import private_dir, write_atomic
+from ragq.files import private_dir, read_plain, write_atomic
 from ragq.pipeline.answer import Stage
 
 # Observations that a rate is taken from, and errors of predictions that are remembered.
@@ -94,10 +94,10 @@ def pace_of(speeds: Sequence[Speed]) -> float:
 def read_costs(path: Path, pace: float) -> Costs:
     """What `write_costs` kept; only the pace where there is nothing, or nothing that can be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_plain(path))
         seen = {str(k): tuple((float(u), float(ms)) for u, ms in pairs) for k, pairs in found["seen"].items()}
         return Costs(pace, seen, tuple(float(e) for e in found["errors"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Costs(pace)
 
 

@@ -38,15 +38,16 @@ _QUERY_FORM = {"minilm-l6": "minilm-l6-int8"}
 
 
 def _with_key(settings: Settings) -> tuple[Settings, bytes | None, str | None]:
-    """The settings, the key that seals the caches, and why there is none although one is set: then nothing is cached,
-    as it could only be kept in the clear.
+    """The settings, the key that seals the caches, and why nothing is cached although the settings say so: the folder
+    cannot be written to, or there is a key that cannot be read and things could only be kept in the clear.
     """
     from ragq.cache.key import read_key
 
     if not settings.cache:
         return settings, None, None
     if not writable(settings.cache_dir):
-        return settings.model_copy(update={"cache": False}), None, None
+        reason = f"expected a folder that can be written to at {settings.cache_dir}"
+        return settings.model_copy(update={"cache": False}), None, reason
     try:
         return settings, read_key(settings.key_path), None
     except UsageError as error:
@@ -73,7 +74,7 @@ class Home:
 
     def __init__(self, settings: Settings) -> None:
         quiet_hub()
-        self.settings, self.secret, self.key_trouble = _with_key(settings)
+        self.settings, self.secret, self.cache_trouble = _with_key(settings)
         self._lock = threading.RLock()
         self._engine: LlamaEngine | None = None
         self._trial: Trial | None = None
@@ -106,7 +107,7 @@ class Home:
                 adapters = read_adapters(settings.adapter, settings.models_dir)
                 with self._engine.lock:
                     self._engine.use_adapters(adapters)
-            self.settings, self.key_trouble = settings, trouble
+            self.settings, self.cache_trouble = settings, trouble
         return True
 
     def __enter__(self) -> Self:

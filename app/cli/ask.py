@@ -177,6 +177,8 @@ def _events(
     from ragq.pipeline.rag import Ragq
 
     with Ragq.open(home, **flags) as rag:
+        if rag.cache_trouble and not asked["no_cache"]:
+            _note(f"nothing is cached: {rag.cache_trouble}")
         yield rag.ask_stream(**asked)
 
 
@@ -205,6 +207,10 @@ def _show(events: Iterator[Event], shown: bool) -> tuple[Answer, bool]:
     raise AssertionError("the stream ended without its answer")
 
 
+def _note(text: str) -> None:
+    typer.echo(printable(f"note: {text}"), err=True)
+
+
 def _tell(answer: Answer, with_text: bool) -> None:
     """Print the text unless it was printed as it came, then what stands behind it."""
     from ragq.cli.sources import refusal_lines, source_lines
@@ -227,7 +233,7 @@ def _tell_aside(answer: Answer, explain: bool) -> None:
 
     for stage in answer.trace:
         if stage.name in ("budget", "engine.load") and (problem := stage.detail.get("problem")):
-            typer.echo(printable(f"note: {problem}"), err=True)
+            _note(problem)
     if explain:
         typer.echo("", err=True)
         for line in explain_lines(answer):

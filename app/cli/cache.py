@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,15 +31,17 @@ def stats(as_json: bool = _JSON) -> None:
 
     Example: ragq cache stats
 
-    Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting, or the key file gives no key.
+    Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting, or the key file gives no key. Exit 1
+    when what is kept cannot be read.
     """
     from ragq import settings
     from ragq.cache.key import where_kept
     from ragq.cache.prefix import usage
 
     configured = settings.load()
-    answers = _answers().stats()
-    states, state_bytes = usage(configured.cache_dir / "prefix")
+    with _answers() as kept:
+        answers = kept.stats()
+        states, state_bytes = usage(configured.cache_dir / "prefix")
     found = {
         "answers": answers["answers"],
         "answer_bytes": answers["bytes"],
@@ -68,18 +72,14 @@ def clear(
 
     Example: ragq cache clear --patient 42
 
-    Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting. Nothing stored is no failure.
+    Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting. Exit 1 when something cannot be deleted;
+    the same command then finishes it. Nothing stored is no failure.
     """
-    from ragq.cache.prefix import wipe_all
     from ragq.pipeline.rag import Ragq
-    from ragq.pipeline.remove import forget
+    from ragq.pipeline.remove import forget, forget_all
 
     with Ragq.open() as rag:
-        if patient is not None:
-            states, answers = forget(rag, patient)
-        else:
-            states, answers = wipe_all(rag.settings.cache_dir / "prefix"), rag.answer_cache().clear()
-            rag.answer_cache().clear_other_keys()
+        states, answers = forget_all(rag) if patient is None else forget(rag, patient)
     if as_json:
         typer.echo(json.dumps({"answers": answers, "kv_states": states}, indent=2))
     else:
@@ -96,7 +96,7 @@ def warm(
     Example: ragq cache warm --patient 42
 
     Fails: exit 4 when the patient has no index or the model is not here, with the command that helps. Exit 2 when the
-    settings switch caching off.
+    settings switch caching off. Exit 1 when nothing can be kept: a full disk, a folder that cannot be written to.
     """
     from ragq.pipeline.rag import Ragq
     from ragq.pipeline.warm import warm as warm_prefix
@@ -129,7 +129,8 @@ def ls(
 
     Fails: exit 2 when ragq.toml or a RAGQ_* variable holds an unknown setting. Nothing stored is no failure.
     """
-    entries = _answers().entries(patient, limit)
+    with _answers() as kept:
+        entries = kept.entries(patient, limit)
     if as_json:
         typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
         return
@@ -149,8 +150,9 @@ def rm(entry: int = typer.Argument(metavar="ID", help="Number of the answer, as 
 
     Fails: exit 2 when there is no answer with this number.
     """
-    if not _answers().remove(entry):
-        raise _unknown(entry)
+    with _answers() as kept:
+        if not kept.remove(entry):
+            raise _unknown(entry)
     typer.echo(f"deleted answer {entry}")
 
 
@@ -163,8 +165,9 @@ def wrong(entry: int = typer.Argument(metavar="ID", help="Number of the answer, 
 
     Fails: exit 2 when there is no answer with this number.
     """
-    if not _answers().reject(entry):
-        raise _unknown(entry)
+    with _answers() as kept:
+        if not kept.reject(entry):
+            raise _unknown(entry)
     typer.echo(f"deleted answer {entry}")
 
 
@@ -204,13 +207,21 @@ def calibrate(
         )
 
 
-def _answers() -> AnswerCache:
+@contextmanager
+def _answers() -> Iterator[AnswerCache]:
+    """The stored answers. Raises RagqError where they cannot be used."""
     from ragq import settings
+    from ragq.cache.answer_file import usable
     from ragq.cache.answers import AnswerCache
     from ragq.cache.key import read_key
 
     configured = settings.load()
-    return AnswerCache(configured.cache_dir / "answers.db", read_key(configured.key_path))
+    with usable(configured.cache_dir):
+        kept = AnswerCache(configured.cache_dir / "answers.db", read_key(configured.key_path))
+        try:
+            yield kept
+        finally:
+            kept.close()
 
 
 def _unknown(entry: int) -> Exception:

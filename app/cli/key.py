@@ -25,15 +25,24 @@ def init(
 
     Example: ragq cache key init
 
-    Fails: exit 2 when there is a key file already, or with --keyring when there is no keyring.
+    Fails: exit 2 when there is a key file already or none can be written, or with --keyring when there is no keyring.
+    Exit 1 when what was kept in the clear cannot be deleted.
     """
     from ragq import settings
+    from ragq.cache.answer_file import files_of
     from ragq.cache.answers import AnswerCache
     from ragq.cache.key import make_key
+    from ragq.errors import RagqError
 
     configured = settings.load()
     made = make_key(configured.key_path, keyring)
-    AnswerCache(configured.cache_dir / "answers.db", made).close()
+    database = configured.cache_dir / "answers.db"
+    AnswerCache(database, made).close()
+    if left := files_of(database):
+        raise RagqError(
+            f"{configured.key_path}: the key is made, but what was kept in the clear cannot be deleted: {left[0]};"
+            " delete it yourself, or see that its folder can be written to and run `ragq cache clear`"
+        )
     if as_json:
         typer.echo(json.dumps({"key_file": str(configured.key_path), "keyring": keyring}, indent=2))
         return

@@ -1,9 +1,16 @@
 """`ragq cache` as a person meets it."""
 
 import json
+import shutil
 import stat
 import subprocess
 import sys
+
+import pytest
+from ragq.cache import kvfile
+from ragq.errors import RagqError
+from ragq.pipeline.rag import Ragq
+from ragq.pipeline.warm import warm as warm_prefix
 
 
 def told(done):
@@ -68,3 +75,45 @@ def test_processes_that_ask_the_same_at_once_run_the_model_once(copied_home, env
     answers = [json.loads(process.communicate()[0]) for process in started]
     assert sorted(a["cache"]["status"] for a in answers) == ["hit"] * 3 + ["miss"]
     assert len({a["text"] for a in answers}) == 1
+
+
+def test_what_is_kept_and_cannot_be_used_is_told(ragq, empty_home):
+    (empty_home / "cache" / "answers.db").mkdir(parents=True)
+    for arguments in (("stats",), ("ls",), ("clear",), ("clear", "--patient", "42"), ("rm", "7"), ("wrong", "7")):
+        done = ragq(empty_home, "cache", *arguments)
+        assert done.returncode == 1, arguments
+        assert "cannot be read or changed" in done.stderr
+        assert "unexpected" not in done.stderr
+
+
+def test_a_key_that_cannot_be_kept_is_told(ragq, empty_home):
+    (empty_home / "file").write_text("")
+    done = ragq(empty_home, "cache", "key", "init", RAGQ_KEY_FILE=str(empty_home / "file" / "cache.key"))
+    assert done.returncode == 2
+    assert "cannot be kept there" in done.stderr
+
+
+def test_a_cache_that_is_no_folder_is_said_once_and_answered_without(ragq, copied_home):
+    shutil.rmtree(copied_home / "cache", ignore_errors=True)
+    (copied_home / "cache").symlink_to("/nowhere/at/all")
+    done = ragq(copied_home, "ask", "INR?", "--patient", "42")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("nothing is cached") == 1
+    warm = ragq(copied_home, "cache", "warm", "--patient", "42", RAGQ_MODEL="smollm2-135m")
+    assert warm.returncode == 1
+    assert "nothing can be kept: expected a folder that can be written to" in warm.stderr
+
+
+def test_a_state_that_could_not_be_kept_is_no_success(copied_home, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with Ragq.open(copied_home, model="smollm2-135m") as rag:
+        with monkeypatch.context() as patch:
+            patch.setattr(kvfile, "write", full)
+            with pytest.raises(RagqError, match="could not be kept"):
+                warm_prefix(rag, "42")
+        rag.engine().clear()
+        assert warm_prefix(rag, "42").status == "computed"
+        rag.engine().clear()
+        assert warm_prefix(rag, "42").status == "restored"

@@ -147,7 +147,7 @@ def test_a_key_that_cannot_be_read_keeps_nothing_and_still_answers(copied_home, 
     path = tmp_path / "cache.key"
     path.write_text("lost")
     with Ragq.open(copied_home, model="smollm2-135m", key_file=path) as rag:
-        assert rag.key_trouble
+        assert rag.cache_trouble
         for _ in range(2):
             answer = rag.ask("INR?", "42")
             assert answer.citations
