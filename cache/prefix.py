@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +71,7 @@ class PrefixCache:
 
     @property
     def _mark(self) -> str:
-        return hashlib.blake2b(self.namespace.encode(), digest_size=16).hexdigest()
+        return _mark_of(self.namespace)
 
     def _fingerprint(self, engine: StateEngine) -> str:
         text = json.dumps([self.model, engine.shape()], sort_keys=True)
@@ -238,6 +238,11 @@ class PrefixCache:
         return _empty(self._home)
 
 
+def _mark_of(namespace: str) -> str:
+    """The name of a namespace's folder."""
+    return hashlib.blake2b(namespace.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def _delete(path: Path) -> None:
     """Delete a file, if that can be done: a state that stays is refused again."""
     with suppress(OSError):
@@ -345,6 +350,12 @@ def usage(folder: Path) -> tuple[int, int]:
     """States of all namespaces below `folder`: how many, and their bytes."""
     sizes = [path.stat().st_size for path in folder.glob(f"*/*{SUFFIX}") if is_plain(path)]
     return len(sizes), sum(sizes)
+
+
+def left_over(folder: Path, namespaces: Iterable[str]) -> int:
+    """How many folders below `folder` belong to none of these namespaces: to patients who have no index any more."""
+    known = {_mark_of(namespace) for namespace in namespaces}
+    return sum(inside.name not in known for inside in folder.iterdir()) if folder.is_dir() else 0
 
 
 def wipe_all(folder: Path) -> int:

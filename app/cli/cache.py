@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from ragq.cli.key import key
@@ -123,7 +124,8 @@ def ls(
     limit: int = typer.Option(50, metavar="N", min=1, help="At most so many, last used first."),
     as_json: bool = _JSON,
 ) -> None:
-    """List the stored answers: number, patient, when made, uses, question; with --json also their sources.
+    """List the stored answers: number, patient, when made, uses, question; with --json also their sources. Says on
+    stderr when something is kept of a patient who has no index any more.
 
     Example: ragq cache ls --patient 42
 
@@ -131,6 +133,7 @@ def ls(
     """
     with _answers() as kept:
         entries = kept.entries(patient, limit)
+    _tell_left_over(entries)
     if as_json:
         typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
         return
@@ -140,6 +143,22 @@ def ls(
         typer.echo(
             printable(f"{e['id']:>6}  {e['namespace']:<8} {made}  {e['hits']:>3} uses  {e['question']}{refused}")
         )
+
+
+def _tell_left_over(entries: Sequence[Mapping[str, Any]]) -> None:
+    """On stderr, what of patients without an index is still kept."""
+    from ragq import settings
+    from ragq.cache.prefix import left_over
+    from ragq.index.folder import owners
+
+    configured = settings.load()
+    indexed = owners(configured.index_dir)
+    names = {str(entry["namespace"]) for entry in entries} - {"-", "?"}
+    for name in sorted(n for n in names if f"patient:{n}" not in indexed):
+        clearing = f"`ragq cache clear --patient {shlex.quote(name)}` deletes them"
+        typer.echo(printable(f"note: patient {name} has answers here but no index; {clearing}"), err=True)
+    if count := left_over(configured.cache_dir / "prefix", [*indexed, "-"]):
+        typer.echo(f"note: KV states of {count} without an index are kept; `ragq cache clear` deletes them", err=True)
 
 
 @cache.command("rm")

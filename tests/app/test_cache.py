@@ -117,3 +117,16 @@ def test_a_state_that_could_not_be_kept_is_no_success(copied_home, monkeypatch):
         assert warm_prefix(rag, "42").status == "computed"
         rag.engine().clear()
         assert warm_prefix(rag, "42").status == "restored"
+
+
+def test_what_is_kept_of_a_patient_without_an_index_is_told(ragq, copied_home):
+    assert ragq(copied_home, "ask", "INR?", "--patient", "42").returncode == 0
+    (copied_home / "cache" / "prefix" / "of-42").mkdir(parents=True)
+    before = ragq(copied_home, "cache", "ls").stderr
+    assert "patient 42" not in before
+    assert "KV states of 1 without an index" in before
+    shutil.rmtree(next((copied_home / "index" / "patients").glob("42-*")))
+    after = ragq(copied_home, "cache", "ls").stderr
+    assert "`ragq cache clear --patient 42`" in after
+    assert ragq(copied_home, "cache", "clear").returncode == 0
+    assert ragq(copied_home, "cache", "ls").stderr == ""
