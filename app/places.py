@@ -49,24 +49,35 @@ def home_of(given: Path | None) -> Path:
 
 
 def run_dir(home: Path) -> Path:
-    """The private folder of the home's daemon: `run` in the home, or where its path is too long for a socket, a
-    folder of this user's in the runtime directory. Raises UsageError when that folder is somebody else's.
+    """The private folder of the home's daemon, made if need be: `run` in the home, or where its path is too long for a
+    socket, a folder of this user's in the runtime directory. Raises UsageError when it cannot be made, or is somebody
+    else's.
     """
-    inside = home / "run"
-    if len(str(inside / "ragq.sock")) <= _LONGEST_SOCKET:
-        return private_dir(inside)
-    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"ragq-{os.getuid()}"
-    folder = base / hashlib.blake2b(str(home).encode(), digest_size=8).hexdigest()
-    private_dir(folder)
-    found = base.lstat()
+    folder = socket_path(home).parent
+    try:
+        private_dir(folder)
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: expected a folder for the daemon's socket, or one that can be made: {error.strerror};"
+            " remove what is in its place, or see that the home can be written to"
+        ) from None
+    if folder.parent == home:
+        return folder
+    found = folder.parent.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise UsageError(f"{base} is not a private folder of this user; remove it, or use a home with a shorter path")
+        raise UsageError(
+            f"{folder.parent} is not a private folder of this user; remove it, or use a home with a shorter path"
+        )
     return folder
 
 
 def socket_path(home: Path) -> Path:
-    """Where the daemon of this home listens."""
-    return run_dir(home) / "ragq.sock"
+    """Where the daemon of this home listens; makes nothing."""
+    inside = home / "run" / "ragq.sock"
+    if len(str(inside)) <= _LONGEST_SOCKET:
+        return inside
+    base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"ragq-{os.getuid()}"
+    return base / hashlib.blake2b(os.fsencode(home), digest_size=8).hexdigest() / "ragq.sock"
 
 
 def quiet_hub() -> None:

@@ -51,20 +51,19 @@ class Daemon:
             lock.acquire()
         except Timeout:
             raise UsageError(f"a daemon serves {self.home} already; see `ragq serve --status`") from None
+        except (OSError, NotImplementedError) as error:
+            raise UsageError(f"{lock.lock_file}: expected a file that can be locked: {error}") from None
         path = socket_path(self.home)
-        path.unlink(missing_ok=True)  # left by one that was killed: the lock says that nobody listens
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            old = os.umask(0o177)
-            listener.bind(str(path))
-            os.umask(old)
-            listener.listen(16)
-            self._accept(listener)
+            listener = _listen(path)
+            try:
+                self._accept(listener)
+            finally:
+                listener.close()
+                path.unlink(missing_ok=True)
+                with self._lock:
+                    self._close()
         finally:
-            listener.close()
-            path.unlink(missing_ok=True)
-            with self._lock:
-                self._close()
             lock.release()
 
     def stop(self) -> None:
@@ -151,7 +150,10 @@ class Daemon:
         """The home with the settings of the request; another home is another daemon's. With a model that is not here it is
         opened beside the one that is kept, for what needs no model.
         """
-        os.chdir(str(order["cwd"]))
+        try:
+            os.chdir(str(order["cwd"]))
+        except OSError as error:
+            raise UsageError(f"the daemon cannot use the working directory {order['cwd']}: {error.strerror}") from None
         for name in ragq_environment(os.environ):
             del os.environ[name]
         os.environ.update({str(k): str(v) for k, v in order["environment"].items() if str(k).startswith("RAGQ_")})
@@ -205,6 +207,22 @@ class _Watch:
             except (OSError, ValueError):
                 self._rag.cancel()
                 return
+
+
+def _listen(path: Path) -> socket.socket:
+    """A socket that listens at `path`, for this user alone. Raises UsageError where there can be none."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    old = os.umask(0o177)
+    try:
+        path.unlink(missing_ok=True)  # left by one that was killed: the lock says that nobody listens
+        listener.bind(str(path))
+        listener.listen(16)
+    except OSError as error:
+        listener.close()
+        raise UsageError(f"{path}: expected a place for a socket: {error.strerror}") from None
+    finally:
+        os.umask(old)
+    return listener
 
 
 def _line(connection: socket.socket) -> bytes:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from ragq.cli.search import SINCE, TYPE
 from ragq.cli.terminal import StatusLine, printable, width
-from ragq.errors import UsageError
+from ragq.errors import RagqError, UsageError
 
 if TYPE_CHECKING:
     from ragq.pipeline.answer import Answer
@@ -143,8 +143,9 @@ def ask(
         "since": since,
         "types": types or [],
     }
-    with _events(home, daemon, flags, asked) as events:
-        answer, told = _show(events, shown)
+    status = StatusLine()
+    with closing(_events(home, daemon, flags, asked, shown, status)) as events:
+        answer, told = _show(events, shown, status)
     if as_json:
         typer.echo(json.dumps(answer.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -154,39 +155,66 @@ def ask(
         raise typer.Exit(REFUSED)
 
 
-@contextmanager
 def _events(
-    home: Path | None, daemon: str | None, flags: dict[str, Any], asked: dict[str, Any]
-) -> Iterator[Iterator[Event]]:
-    """The events of a question, from the home's daemon where that is wished and comes up, else from this process."""
+    home: Path | None, daemon: str | None, flags: dict[str, Any], asked: dict[str, Any], shown: bool, status: StatusLine
+) -> Iterator[Event]:
+    """The events of a question, from the home's daemon where that is wished and comes up, else from this process; closing
+    the iterator cancels the question. `shown` says that words are printed as they come.
+    """
     from ragq.places import home_of, setting
 
     wished = daemon or setting("daemon") or "off"
     if wished not in ("off", "auto"):
         raise UsageError(f"--daemon: expected off or auto, found {wished!r}")
     if wished == "auto":
-        from ragq.client import connect, request, start, surroundings
-        from ragq.pipeline.events import from_json
+        from ragq.client import surroundings
 
-        place = home_of(home)
-        if (connection := connect(place) or start(place)) is not None:
-            given = {k: v for k, v in flags.items() if v is not None}
-            replies = request(connection, "ask", flags=given, **asked, **surroundings())
-            yield (from_json(reply) for reply in replies)
+        around = surroundings()
+        problem = yield from _from_daemon(home_of(home), {"flags": flags, **asked, **around}, shown)
+        if problem is None:
             return
+        status.erase()
+        _note(f"{problem}; this process answers instead of the daemon")
     from ragq.pipeline.rag import Ragq
 
     with Ragq.open(home, **flags) as rag:
         if rag.cache_trouble and not asked["no_cache"]:
+            status.erase()
             _note(f"nothing is cached: {rag.cache_trouble}")
-        yield rag.ask_stream(**asked)
+        yield from rag.ask_stream(**asked)
 
 
-def _show(events: Iterator[Event], shown: bool) -> tuple[Answer, bool]:
+def _from_daemon(home: Path, order: dict[str, Any], shown: bool) -> Generator[Event, None, str | None]:
+    """The events that the home's daemon tells of; returns None when they are all there, else why the question is to be
+    answered anew. Raises RagqError when some of the answer was shown by then.
+    """
+    from ragq.client import GoneError, reach, request
+    from ragq.pipeline.events import TokenEvent, from_json
+
+    try:
+        connection = reach(home)
+    except RagqError as error:
+        return str(error)
+    if connection is None:
+        return "no daemon came up"
+    printed = False
+    given = {k: v for k, v in order["flags"].items() if v is not None}
+    try:
+        for reply in request(connection, "ask", **{**order, "flags": given}):
+            event = from_json(reply)
+            printed = printed or (shown and isinstance(event, TokenEvent))
+            yield event
+    except GoneError as error:
+        if printed:
+            raise RagqError(f"{error}. The answer above is not whole: ask again") from None
+        return str(error)
+    return None
+
+
+def _show(events: Iterator[Event], shown: bool, status: StatusLine) -> tuple[Answer, bool]:
     """Follow a question; with `shown`, its words are printed as they pass the gate. Tells whether any were."""
     from ragq.pipeline.events import DoneEvent, StageEvent, TokenEvent
 
-    status = StatusLine()
     status.show(_NEXT[""])
     printing = False
     try:
@@ -202,6 +230,10 @@ def _show(events: Iterator[Event], shown: bool) -> tuple[Answer, bool]:
                 sys.stdout.flush()
             elif isinstance(event, StageEvent) and not printing and event.stage.name in _NEXT:
                 status.show(_NEXT[event.stage.name])
+    except RagqError:
+        if printing:
+            typer.echo()  # what was printed so far ends without an end of line
+        raise
     finally:
         status.erase()
     raise AssertionError("the stream ended without its answer")

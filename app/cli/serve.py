@@ -26,19 +26,18 @@ def serve(
 
     Example: ragq serve --keep-alive 3600
 
-    Fails: exit 2 when a daemon serves this home already. --status and --stop: exit 4 when none does. Ctrl-C ends it
-    with exit 130, SIGTERM with 143.
+    Fails: exit 2 when a daemon serves this home already or its folder cannot be used. --status and --stop: exit 4 when
+    none does, exit 1 when it does not answer. Ctrl-C ends it with exit 130, SIGTERM with 143.
     """
-    from ragq.client import connect, request
+    from ragq.client import ask_once
     from ragq.places import home_of
 
     place = home_of(home)
     if status or stop:
-        connection = connect(place)
-        if connection is None:
+        found = ask_once(place, "stop" if stop else "status")
+        if found is None:
             typer.echo(json.dumps({"running": False}) if as_json else f"no daemon serves {place}")
             raise typer.Exit(MISSING)
-        found = next(request(connection, "stop" if stop else "status"))
         _tell({"running": not stop, **{k: v for k, v in found.items() if k != "last"}}, as_json)
         return
     from ragq.serve import serve as run

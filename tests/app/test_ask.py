@@ -118,13 +118,23 @@ def test_usage_is_exit_2(clinic_home, ragq):
     assert "--top-k" in ragq(clinic_home, "ask", "INR?", "--top-k", "0").stderr
 
 
-def test_the_unexpected_is_one_line_and_exit_1(empty_home, ragq):
-    (empty_home / "index").write_text("a file where a folder belongs")
-    done = ragq(empty_home, "index", "add", __file__, "--shared", "--name", "x")
+def test_the_unexpected_is_one_line_and_exit_1(empty_home, environment):
+    code = (
+        "import sys\nimport ragq.settings\nragq.settings.load = lambda: 1 / 0\n"
+        "from ragq.cli import main\nsys.argv = ['ragq', 'cache', 'stats']\nmain()"
+    )
+
+    def run(**variables):
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, env=environment(empty_home, **variables), capture_output=True, text=True, check=False
+        )
+
+    done = run()
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "RAGQ_DEBUG=1" in done.stderr
-    loud = ragq(empty_home, "index", "add", __file__, "--shared", "--name", "x", RAGQ_DEBUG="1")
+    loud = run(RAGQ_DEBUG="1")
     assert "Traceback" in loud.stderr
 
 
