@@ -22,6 +22,9 @@ EXPERT_RAM = re.compile(
     r"(?P<size>\d+(?:\.\d+)?)\s*(?P<unit>[KMG]?)B?|(?P<share>\d{1,2}(?:\.\d+)?|100(?:\.0+)?)\s*%|auto", re.IGNORECASE
 )
 
+# llama.cpp keeps numbers of tokens as C ints, no model's window is near this, and it ends the process for more threads.
+MOST_TOKENS, MOST_THREADS = 1 << 24, 512
+
 
 class Settings(BaseModel):
     """Everything a run depends on. Sizes are in tokens unless the name says otherwise."""
@@ -41,7 +44,9 @@ class Settings(BaseModel):
         "best-first",
         description="order of the evidence in the prompt: best-first, or best-at-ends with the weakest in the middle",
     )
-    context_tokens: int = Field(320, ge=60, description="budget for the evidence, in the generator's tokens")
+    context_tokens: int = Field(
+        320, ge=60, le=MOST_TOKENS, description="budget for the evidence, in the generator's tokens"
+    )
     compress: Literal["none", "extractive", "selfinfo", "llmlingua"] = Field(
         "extractive", description="what leaves less of the chunks found: whole chunks, sentences, or words of them too"
     )
@@ -53,25 +58,33 @@ class Settings(BaseModel):
         description="model that selfinfo (a GGUF; default smollm2-135m) or llmlingua (a folder or hub id) weighs words with",
     )
     history_tokens: int = Field(
-        0, ge=0, description="budget for the patient's notes in brief, made when they are indexed; 0 leaves them out"
+        0,
+        ge=0,
+        le=MOST_TOKENS,
+        description="budget for the patient's notes in brief, made when they are indexed; 0 leaves them out",
     )
     ttft: int | None = Field(
-        None, ge=1, description="first words within so many ms, as far as can be predicted; evidence is cut for it"
+        None,
+        ge=1,
+        le=86_400_000,
+        description="first words within so many ms, as far as can be predicted; evidence is cut for it",
     )
-    tokens: int | None = Field(None, ge=40, description="evidence in the prompt takes no more tokens than this")
-    n_ctx: int = Field(4096, ge=512, description="context window asked of the engine")
+    tokens: int | None = Field(
+        None, ge=40, le=MOST_TOKENS, description="evidence in the prompt takes no more tokens than this"
+    )
+    n_ctx: int = Field(4096, ge=512, le=MOST_TOKENS, description="context window asked of the engine")
     max_tokens: int = Field(160, ge=1, le=4096, description="longest answer")
     tool_calls: int = Field(
         0, ge=0, le=8, description="tools the model may call itself before it reads; tables come first"
     )
     temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 is greedy")
-    seed: int = Field(0, ge=0, description="for temperatures above 0")
+    seed: int = Field(0, ge=0, le=(1 << 64) - 1, description="for temperatures above 0")
     speculate: Literal["auto", "off", "ngram", "model"] = Field(
         "auto", description="draft tokens and verify them in one batch, where that pays: same text, sooner"
     )
     draft_model: str | None = Field(None, description="a smaller model of the same vocabulary that drafts")
     threads: int | None = Field(
-        None, ge=1, description="engine threads; default: measured, and fewer on a busy machine"
+        None, ge=1, le=MOST_THREADS, description="engine threads; default: measured, and fewer on a busy machine"
     )
     kv_type: Literal["f16", "q8_0"] = Field("f16", description="numbers in the KV cache; q8_0 halves it and its files")
     expert_ram: str | None = Field(
@@ -82,7 +95,9 @@ class Settings(BaseModel):
     daemon: Literal["off", "auto"] = Field(
         "off", description="auto: keep the model loaded in a daemon between questions"
     )
-    keep_alive: int = Field(600, ge=0, description="seconds without a question after which the daemon ends")
+    keep_alive: int = Field(
+        600, ge=0, le=1_000_000_000, description="seconds without a question after which the daemon ends"
+    )
     judge: str = Field(
         "model",
         description="who judges what rules cannot: rules, model (the generator), or a folder with an NLI cross-encoder",
@@ -91,7 +106,7 @@ class Settings(BaseModel):
         "normal", description="strict quotes only; lenient refuses less"
     )
     cache: bool = Field(True, description="answer repeated questions from the answer cache")
-    cache_mb: int = Field(2048, ge=0, description="disk budget of the prefix cache, in MB")
+    cache_mb: int = Field(2048, ge=0, le=1_000_000_000, description="disk budget of the prefix cache, in MB")
     key_file: Path | None = Field(None, description="key that encrypts the caches; default: cache.key beside ragq.toml")
     hf_token: SecretStr | None = Field(None, description="token for gated models on the Hugging Face hub")
 
@@ -166,7 +181,7 @@ def _from_file(path: Path) -> dict[str, Any]:
         return tomllib.loads(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise UsageError(f"{path}: not valid TOML: {error}") from None
     except RecursionError:
         raise UsageError(f"{path}: not valid settings: brackets within brackets beyond any use") from None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
-from ragq import settings
+from ragq import places, settings
 from ragq.errors import UsageError
 
 
@@ -94,3 +95,39 @@ def test_a_folder_in_the_place_of_the_file_is_exit_2(tmp_path, ragq):
     done = ragq(tmp_path, "config", "show")
     assert done.returncode == 2
     assert str(tmp_path / "ragq.toml") in done.stderr
+
+
+# What would end the process, or overflow a C int, behind the settings.
+BEYOND = {
+    "threads": 513, "n_ctx": 2**31, "max_tokens": 4097, "context_tokens": 2**31, "history_tokens": 2**31, "tokens": 2**31,
+    "ttft": 10**20, "seed": 2**64, "keep_alive": 10**20, "cache_mb": 10**20, "top_k": 101, "candidates": 1001,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(BEYOND))
+def test_a_number_beyond_what_the_engine_can_hold_is_refused(home, monkeypatch, name):
+    for found in (BEYOND[name], 10**20, -1):
+        monkeypatch.setenv(f"RAGQ_{name.upper()}", str(found))
+        with pytest.raises(UsageError, match=f"RAGQ_{name.upper()}: .*{found}"):
+            settings.load()
+
+
+def test_every_whole_number_has_bounds():
+    for name, field in settings.Settings.model_fields.items():
+        if field.annotation in (int, int | None):
+            assert {"Ge", "Le"} <= {type(bound).__name__ for bound in field.metadata}, name
+
+
+@pytest.mark.parametrize("text", ["a=" + "[" * 100_000, "top_k = " + "9" * 5000, "top_k = '\xff'"])
+def test_a_file_that_cannot_be_parsed_is_told(home, text):
+    (home / "ragq.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(UsageError, match=r"ragq\.toml: not valid"):
+        settings.load()
+    assert places.setting("daemon") is None
+
+
+def test_a_pipe_in_the_place_of_the_file_is_exit_2(home, ragq):
+    os.mkfifo(home / "ragq.toml")
+    done = ragq(home, "ask", "INR?", "--daemon", "auto")
+    assert done.returncode == 2
+    assert "found something else" in done.stderr
