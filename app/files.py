@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from ragq.errors import UsageError
+
 
 def private_dir(path: Path) -> Path:
     """Make `path` and its parents, the new ones readable by this user only."""
@@ -18,6 +20,14 @@ def private_dir(path: Path) -> Path:
             private_dir(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+def expanded(path: str | Path) -> Path:
+    """The path with `~` and `~user` replaced. Raises UsageError for a user who is not known here."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{path}: expected the home of a user of this machine behind ~, found none") from None
 
 
 def writable(path: Path) -> bool:

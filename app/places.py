@@ -11,7 +11,7 @@ from pathlib import Path
 
 import platformdirs
 from ragq.errors import UsageError
-from ragq.files import private_dir, read_plain
+from ragq.files import expanded, private_dir, read_plain
 
 # A socket's path must fit `sockaddr_un`.
 _LONGEST_SOCKET = 100
@@ -20,13 +20,13 @@ _LONGEST_SOCKET = 100
 def default_home() -> Path:
     """`RAGQ_HOME`, else the platform's user data directory."""
     given = os.environ.get("RAGQ_HOME")
-    return Path(given).expanduser() if given else Path(platformdirs.user_data_dir("ragq", appauthor=False))
+    return expanded(given) if given else Path(platformdirs.user_data_dir("ragq", appauthor=False))
 
 
 def config_file() -> Path:
     """`RAGQ_CONFIG`, else `ragq.toml` in `RAGQ_HOME` when that is set, else in the user's config directory."""
     if given := os.environ.get("RAGQ_CONFIG"):
-        return Path(given).expanduser()
+        return expanded(given)
     if os.environ.get("RAGQ_HOME"):
         return default_home() / "ragq.toml"
     return Path(platformdirs.user_config_dir("ragq", appauthor=False)) / "ragq.toml"
@@ -45,7 +45,20 @@ def setting(name: str) -> object:
 
 def home_of(given: Path | None) -> Path:
     """The home that a command line with `--home given` uses."""
-    return Path(str(given or setting("home") or default_home())).expanduser().absolute()
+    return absolute(str(given or setting("home") or default_home()))
+
+
+def absolute(home: str | Path) -> Path:
+    """The whole path of a home. Raises UsageError where there is none, TypeError for what is no path."""
+    path = expanded(home)
+    if "\0" in str(path):
+        raise UsageError(f"home: expected a path, found {str(path)!r}")
+    try:
+        return path.absolute()
+    except OSError:
+        raise UsageError(
+            f"home {path}: the working directory is not there any more; change to another one, or give the whole path"
+        ) from None
 
 
 def run_dir(home: Path) -> Path:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from ragq.errors import UsageError
-from ragq.files import is_plain, read_plain
+from ragq.files import expanded, is_plain, read_plain
+from ragq.places import absolute
 from ragq.places import config_file as config_file
 from ragq.places import default_home as default_home
 from ragq.places import quiet_hub as quiet_hub
@@ -132,7 +133,7 @@ class Settings(BaseModel):
     @property
     def key_path(self) -> Path:
         """Where the key of the caches is looked for; the caches are encrypted when there is such a file."""
-        return self.key_file.expanduser() if self.key_file else config_file().with_name("cache.key")
+        return expanded(self.key_file) if self.key_file else config_file().with_name("cache.key")
 
     def redacted(self) -> dict[str, Any]:
         """The settings as plain JSON values, secrets shown as stars."""
@@ -159,7 +160,7 @@ def load_with_origin(flags: Mapping[str, Any] | None = None) -> tuple[Settings, 
         for key, value in layer.items():
             values[key], origin[key] = value, where
     try:
-        values["home"] = Path(values["home"]).expanduser().absolute()
+        values["home"] = absolute(values["home"])
         settings = Settings.model_validate(values)
     except ValidationError as error:
         raise UsageError(_explain(error, origin)) from None

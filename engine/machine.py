@@ -19,7 +19,7 @@ import numpy as np
 from ragq.engine.calibrate import running_now
 from ragq.engine.synthetic import HEAD, TIMED, write_model
 from ragq.errors import UsageError
-from ragq.files import private_dir, read_plain, write_atomic
+from ragq.files import expanded, private_dir, read_plain, write_atomic
 
 BATCHES = (4, 8, 16)
 _PROMPT, _AT = 512, 64
@@ -106,7 +106,7 @@ def from_json(values: dict[str, Any], where: str) -> Machine:
 
 def read_machine(given: str) -> Machine:
     """A machine from a JSON file, or from words: `bandwidth=1e12,flops=2e13,memory_bytes=16e9`."""
-    path = Path(given).expanduser()
+    path = expanded(given)
     if "=" in given and not path.exists():
         pairs = [part.partition("=") for part in given.split(",")]
         return from_json({key.strip(): value.strip() for key, _, value in pairs}, "--machine")

@@ -20,6 +20,7 @@ from ragq.engine.catalogue import REGISTRY, HubFile, ModelFile, ModelSpec, Packa
 from ragq.engine.shelf import Shelf, sha256
 from ragq.engine.sources import Fetcher, Progress, SourceError, hub_cached, hub_download, overhead
 from ragq.errors import MissingError, UsageError
+from ragq.files import expanded
 
 __all__ = [
     "Checked",
@@ -97,7 +98,7 @@ def model_path(name_or_path: str | Path, models_dir: Path) -> Path:
             return path
         size = f" ({spec.size:,} bytes)" if spec.size else ""
         raise MissingError(f"model {spec.name}{size} is not in {models_dir}; run `ragq models pull {spec.name}`")
-    if (path := Path(name).expanduser()).exists():
+    if (path := expanded(name)).exists():
         return path
     if hub := _hub_id(name):
         if cached := hub_cached(*hub):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragq.errors import MissingError, UsageError
+from ragq.files import expanded
 
 KvType = Literal["f16", "q8_0"]
 
@@ -68,7 +69,7 @@ def _read_adapter(text: str, models_dir: Path) -> Adapter:
         factor = float(scale)
     except ValueError:
         raise UsageError(f"adapter {text!r}: expected NAME or NAME:SCALE with a number, found {scale!r}") from None
-    for path in (Path(name).expanduser(), models_dir / "adapters" / f"{name}.gguf"):
+    for path in (expanded(name), models_dir / "adapters" / f"{name}.gguf"):
         if path.is_file():
             return Adapter(path.absolute(), factor)
     raise MissingError(f"adapter {name!r}: no such file, and none in {models_dir / 'adapters'}; put NAME.gguf there")

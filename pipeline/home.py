@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from ragq.cache.answers import AnswerCache
 from ragq.cache.flight import Flights
 from ragq.errors import MissingError, RagqError, UsageError
-from ragq.files import writable
+from ragq.files import expanded, writable
 from ragq.index.filter import Filter
 from ragq.index.store import Shard, open_shard
 from ragq.settings import Settings, quiet_hub
@@ -275,7 +275,7 @@ class Home:
         if self._cross_encoder is not None:
             model_path(self._cross_encoder, self.settings.models_dir)
         judge = self.settings.judge
-        if judge not in ("rules", "model") and not Path(judge).expanduser().is_dir():
+        if judge not in ("rules", "model") and not expanded(judge).is_dir():
             raise UsageError(f"judge: expected rules, model, or a folder with a cross-encoder, found {judge!r}")
 
     def kept_scores(self) -> KeptScores:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from ragq.errors import UsageError
+from ragq.files import expanded
 from ragq.pipeline.decide import shipped
 
 if TYPE_CHECKING:
@@ -126,4 +127,4 @@ def open_judge(name: str, model: str, engine: LlamaEngine, prefix: Sequence[int]
         return RulesJudge()
     if name == "model":
         return ModelJudge(engine, prefix)
-    return EntailmentJudge(Path(name).expanduser())
+    return EntailmentJudge(expanded(name))

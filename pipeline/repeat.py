@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragq.cache.answers import Hit, Origin, digest_of
 from ragq.errors import UsageError
+from ragq.files import expanded
 from ragq.index.filter import Filter
 from ragq.index.tokenizer import fold
 from ragq.pipeline.answer import Answer
@@ -49,6 +50,7 @@ def answer(
     text = text.strip()
     if not text:
         raise UsageError('the question is empty; ask something, for example: ragq ask "INR?" --patient 42')
+    check_text(text)
     if len(text) > MAX_QUESTION_CHARS:
         raise UsageError(f"the question has {len(text)} characters; at most {MAX_QUESTION_CHARS} are read")
     trace = Trace()
@@ -74,6 +76,12 @@ def answer(
     finally:
         for shard in shards:
             shard.close()
+
+
+def check_text(question: str) -> None:
+    """Raises UsageError for a question with bytes that are no text: Python hands them on as lone surrogates."""
+    if any("\ud800" <= c <= "\udfff" for c in question):
+        raise UsageError("the question is not valid UTF-8; see that the terminal, or the file that it is from, is")
 
 
 def cache_key(
@@ -136,7 +144,7 @@ def _condensed(home: Home, shards: Sequence[Shard]) -> list[list[str]]:
 
 def _file_state(model: str) -> list[int] | None:
     """Size and time of a model given by its path: another file under the same name is another model."""
-    path = Path(model).expanduser()
+    path = expanded(model)
     try:
         found = path.stat()
     except OSError:

@@ -16,6 +16,7 @@ from ragq.index.hit import Hit
 from ragq.index.ranker import RANKER, shipped
 from ragq.index.rerank import rerank
 from ragq.index.retrieve import idfs_of, in_known_forms, make_query, retrieve, with_shares
+from ragq.pipeline.repeat import check_text
 
 if TYPE_CHECKING:
     from ragq.pipeline.home import Home
@@ -55,6 +56,7 @@ def search(home: Home, text: str, patient: str | None, k: int, wanted: Filter) -
     text = text.strip()
     if not text:
         raise UsageError('the question is empty; ask something, for example: ragq index search "INR" --patient 42')
+    check_text(text)
     with told(f"patient:{patient}" if patient is not None else "shared documents"):
         return _search(home, text, patient, k, wanted)
 

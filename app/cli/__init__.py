@@ -10,6 +10,8 @@ from typing import NoReturn
 import typer
 from ragq.cli import ask, bench, cache, config, demo, doctor, index, plan, serve
 from ragq.cli.models import models
+from ragq.cli.output import Output, drop_output
+from ragq.cli.parsing import parse_strictly
 from ragq.cli.suites import evaluation
 from ragq.cli.tools import tools
 from ragq.errors import RagqError
@@ -64,20 +66,42 @@ def main() -> None:
     # Looking for plugins reads the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     leave_on_signals()
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # started with the stream closed
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    sys.stdout = Output(sys.stdout)  # type: ignore[assignment]
     try:
-        app()
+        _run()
+        sys.stdout.flush()
     except RagqError as error:
+        drop_output()
         _leave(str(error), error.exit_code)
+
+
+def _run() -> None:
+    command = typer.main.get_command(app)
+    parse_strictly(command)
+    try:
+        command()
+    except SystemExit:
+        sys.stdout.flush()
+        raise
+    except RagqError:
+        raise
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
+        if isinstance(error, UnicodeEncodeError) and (wrong := _not_text()):
+            _leave(f"expected arguments in UTF-8, found {wrong!r}", 2)
         if os.environ.get("RAGQ_DEBUG"):
             raise
         said = " ".join(str(error).split())
         _leave(f"unexpected {type(error).__name__}: {said}\nrun with RAGQ_DEBUG=1 for the traceback", 1)
+
+
+def _not_text() -> str | None:
+    """The first argument with bytes that are no UTF-8, if there is one."""
+    return next((a for a in sys.argv[1:] if any("\ud800" <= c <= "\udfff" for c in a)), None)
 
 
 def _leave(message: str, code: int) -> NoReturn:

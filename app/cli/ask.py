@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ragq.pipeline.events import Event
 
 REFUSED = 3
+# Characters of stdin; a question of so many is refused.
+_MOST_READ = 1 << 16
 
 # What a person waits for once the stage named here has ended.
 _NEXT = {
@@ -133,7 +135,7 @@ def ask(
         "judge": judge,
         "mode": "strict" if strict else "lenient" if lenient else None,
     }
-    question = sys.stdin.read() if question == "-" else question
+    question = _from_stdin() if question == "-" else question
     shown = not as_json and not no_stream
     asked = {
         "question": question,
@@ -153,6 +155,16 @@ def ask(
     _tell_aside(answer, explain)
     if answer.refusal is not None:
         raise typer.Exit(REFUSED)
+
+
+def _from_stdin() -> str:
+    """The question on stdin, as far as one can be long. Raises UsageError for what is no text."""
+    try:
+        return sys.stdin.read(_MOST_READ)
+    except UnicodeDecodeError:
+        raise UsageError("the question on stdin is not valid UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"the question cannot be read from stdin: {error.strerror}") from None
 
 
 def _events(

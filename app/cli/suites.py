@@ -210,9 +210,9 @@ def everything(
 
     from ragq.cli.terminal import printable
     from ragq.errors import RagqError
-    from ragq.files import private_dir
+    from ragq.files import expanded, private_dir
 
-    folder = private_dir(out.expanduser().absolute())
+    folder = private_dir(expanded(out).absolute())
     failed: list[str] = []
     for name, run in _suites(quick, seed, data, model, home).items():
         file = folder / f"{name}.json"
