@@ -169,7 +169,7 @@ def _from_stdin() -> str:
 
 def _events(
     home: Path | None, daemon: str | None, flags: dict[str, Any], asked: dict[str, Any], shown: bool, status: StatusLine
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """The events of a question, from the home's daemon where that is wished and comes up, else from this process; closing
     the iterator cancels the question. `shown` says that words are printed as they come.
     """
