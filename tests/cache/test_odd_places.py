@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ragq.cache import kvfile, prefix
 from ragq.cache.answers import AnswerCache
+from ragq.cache.flight import Flights
 from ragq.cache.key import make_key, read_key
 from ragq.cache.prefix import PrefixCache
 from ragq.engine import probe
@@ -184,3 +185,11 @@ def test_what_the_engine_keeps_is_read_from_files_only(tmp_path, odd):
     (tmp_path / "endless.json").write_text(json.dumps({"extra_buffers": True, "digest": "", "speeds": [
         {"threads": float("inf"), "prefill": 1, "decode": 1}]}))  # fmt: skip
     assert probe._read(tmp_path / "endless.json") is None
+
+
+def test_where_turns_cannot_be_taken_nobody_waits(tmp_path, odd):
+    odd(tmp_path / "flight")
+    if odd is ODD["folder"]:
+        (tmp_path / "flight" / ".abc.lock").mkdir()
+    with Flights(tmp_path / "flight").turn("abcdef"):
+        pass
