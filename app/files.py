@@ -30,6 +30,16 @@ def expanded(path: str | Path) -> Path:
         raise UsageError(f"{path}: expected the home of a user of this machine behind ~, found none") from None
 
 
+def kind(path: Path) -> str:
+    """What is at `path`, links followed, in words: "a file", "a folder", "a pipe", "a device", "a socket", "nothing"."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return "a link that leads nowhere" if path.is_symlink() else "nothing"
+    words = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return words.get(stat.S_IFMT(mode), "a device")
+
+
 def writable(path: Path) -> bool:
     """Whether something can be written in the folder `path`, or it can be made: in the nearest folder above that is there.
 

@@ -25,9 +25,12 @@ _TABLES = {
 _PROBE = 10_000
 
 
-def open_untrusted(path: Path) -> sqlite3.Connection:
-    """Open a database file that may be damaged or made by someone else: its schema runs nothing."""
-    db = sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True)
+def open_untrusted(path: Path, sealed: bool = False) -> sqlite3.Connection:
+    """Open a database file that may be damaged or made by someone else: its schema runs nothing. Of a sealed one only
+    its own bytes are read, not a log or a journal that lies beside it.
+    """
+    mode = "ro&immutable=1" if sealed else "rw"
+    db = sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True)
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA cell_size_check = ON")
     return db

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragq.errors import RagqError, UsageError
-from ragq.files import private_dir, sync_dir
+from ragq.files import is_plain, kind, private_dir, sync_dir
 from ragq.index import tokenizer
 from ragq.index.lock import writing
 from ragq.index.salvage import copy, open_untrusted, read_meta
+from ragq.index.seal import check_seal, seal
 from ragq.index.segment import write
 from ragq.index.store import open_shard, shard_folder
 
@@ -28,9 +29,10 @@ class Transferred:
 
 
 def export_shard(index_dir: Path, owner: str, file: Path) -> Transferred:
-    """Write the shard as it is now to one SQLite file, readable by this user only; postings are made again on import.
+    """Write the shard as it is now to one sealed SQLite file, readable by this user only; postings are made again on
+    import.
 
-    Raises MissingError when there is no such shard, UsageError when `file` exists.
+    Raises MissingError when there is no such shard, UsageError when `file` exists, RagqError when it cannot be written.
     """
     shard = open_shard(index_dir, owner)
     try:
@@ -41,6 +43,7 @@ def export_shard(index_dir: Path, owner: str, file: Path) -> Transferred:
         try:
             os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             stats = shard.copy_to(partial)
+            seal(partial)
             partial.replace(file)
         except OSError as error:
             raise RagqError(f"{file}: cannot be written: {error.strerror or error}") from None
@@ -53,15 +56,20 @@ def export_shard(index_dir: Path, owner: str, file: Path) -> Transferred:
 
 
 def import_shard(index_dir: Path, file: Path, owner: str | None, embedder: str) -> Transferred:
-    """Make a shard of an exported file. Rows are copied and checked one by one: the file itself is trusted in nothing.
+    """Make a shard of an exported file. Its seal is checked before anything is written, then rows are copied and checked
+    one by one: the file itself is trusted in nothing.
 
     Raises UsageError when the file is not there, is of another owner than asked for, was made with another embedder
     or tokenizer, or the shard exists; RagqError when any of it is damaged (nothing is imported then).
     """
-    if not file.is_file():
-        raise UsageError(f"{file}: no such file")
+    if not is_plain(file):
+        raise UsageError(f"{file}: expected a file that `ragq index export` wrote, found {kind(file)}")
     try:
-        with closing(open_untrusted(file)) as db:
+        check_seal(file)
+    except OSError as error:
+        raise RagqError(f"{file}: cannot be read: {error.strerror or error}; nothing was imported") from None
+    try:
+        with closing(open_untrusted(file, sealed=True)) as db:
             meta = read_meta(db, file)
             found = meta["owner"]
             _refuse_mismatch(file, meta, owner, embedder)

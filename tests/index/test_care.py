@@ -14,6 +14,7 @@ from ragq.index.lock import writing
 from ragq.index.part import names
 from ragq.index.remove import remove_documents
 from ragq.index.repair import compact, repair
+from ragq.index.seal import seal
 from ragq.index.segment import open_segment, write
 from ragq.index.store import create_shard, open_shard, owners
 from ragq.index.transfer import export_shard, import_shard
@@ -252,14 +253,51 @@ def test_import_refuses_another_patient_another_embedder_and_damage(index, tmp_p
     with db:
         db.execute("UPDATE chunks SET vector = x'00' WHERE id = 1")
     db.close()
+    seal(file)
     with pytest.raises(RagqError, match=r"damaged: 0\.txt"):
         import_shard(target, file, None, "toy")
     file.write_bytes(b"junk" * 5000)
     with pytest.raises(RagqError, match=r"7\.ragq"):
         import_shard(target, file, None, "toy")
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match="found nothing"):
         import_shard(target, target / "nothing", None, "toy")
+    with pytest.raises(UsageError, match="found a folder"):
+        import_shard(target, target, None, "toy")
     assert owners(target) == []
+
+
+def test_an_export_with_one_flipped_bit_or_cut_off_imports_nothing(index, tmp_path_factory):
+    target, file = tmp_path_factory.mktemp("target"), tmp_path_factory.mktemp("file") / "7.ragq"
+    export_shard(index, OWNER, file)
+    whole = file.read_bytes()
+    for at in [*np.random.default_rng(1).integers(0, len(whole), 40).tolist(), 0, len(whole) - 1, len(whole) - 70]:
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(RagqError, match=r"damaged.*nothing was imported, export it again"):
+            import_shard(target, file, None, "toy")
+    for end in (0, 10, 4096, len(whole) - 1):
+        file.write_bytes(whole[:end])
+        with pytest.raises(RagqError, match="cut off"):
+            import_shard(target, file, None, "toy")
+    assert list(target.iterdir()) == []
+
+
+def test_an_export_of_an_earlier_version_has_no_checksum_and_is_refused(index, tmp_path_factory):
+    target, file = tmp_path_factory.mktemp("target"), tmp_path_factory.mktemp("file") / "7.ragq"
+    shard = open_shard(index, OWNER)
+    shard.copy_to(file)
+    shard.close()
+    with pytest.raises(RagqError, match=r"found none.*earlier version of ragq.*export it again"):
+        import_shard(target, file, None, "toy")
+    assert list(target.iterdir()) == []
+
+
+def test_a_log_beside_an_export_changes_nothing_of_it(index, tmp_path_factory):
+    target, file = tmp_path_factory.mktemp("target"), tmp_path_factory.mktemp("file") / "7.ragq"
+    export_shard(index, OWNER, file)
+    for side in ("-wal", "-journal"):
+        file.with_name(file.name + side).write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" * 600)
+    import_shard(target, file, None, "toy")
+    assert state(target) == state(index)
 
 
 def test_compact_of_a_small_shard_gives_space_back_and_leaves_no_log(index):
