@@ -13,6 +13,7 @@ from urllib.parse import quote
 import numpy as np
 from ragq.errors import RagqError
 from ragq.index.schema import FORMAT, initialise
+from ragq.index.sums import keep_sum, kept_sums
 
 _DOCUMENT = "id, name, source, root, digest, media, title, date, text, added"
 _CHUNK = "id, document, ordinal, start, end, n_tokens, heading, page, vector"
@@ -53,16 +54,18 @@ def read_meta(db: sqlite3.Connection, path: Path) -> dict[str, str]:
 def copy(source: sqlite3.Connection, meta: dict[str, str], target: Path) -> tuple[int, list[str]]:
     """Make the database `target` of all that is whole in `source`; returns how many documents, and the lost ones.
 
-    Ids stay as they are, so that parts written for them stay true.
+    Ids stay as they are, so that parts written for them stay true. What an earlier version wrote without a checksum gets
+    one here.
     """
     initialise(target, meta["owner"], meta["embedder"], int(meta["dimension"]))
     kept, lost = 0, []
+    written = _sums(source)
     with closing(sqlite3.connect(target)) as db:
         with db:
             for document in _documents(source):
                 if document[1] is None:
                     lost.append(f"document number {document[0]}")
-                elif _copy_one(source, db, document, int(meta["dimension"])):
+                elif _copy_one(source, db, document, int(meta["dimension"]), written):
                     kept += 1
                 else:
                     lost.append(str(document[1]))
@@ -104,10 +107,23 @@ def _sequence(source: sqlite3.Connection, table: str) -> int:
         return 0
 
 
+def _sums(source: sqlite3.Connection) -> dict[int, str]:
+    try:
+        return kept_sums(source)
+    except sqlite3.Error:
+        return {}
+
+
 def _copy_one(
-    source: sqlite3.Connection, target: sqlite3.Connection, document: tuple[Any, ...], dimension: int
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    document: tuple[Any, ...],
+    dimension: int,
+    written: dict[int, str],
 ) -> bool:
-    """Copy a document with all that belongs to it; False when any of it is damaged (nothing is copied then)."""
+    """Copy a document with all that belongs to it; False when any of it is damaged or is not what was `written`
+    (nothing is copied then).
+    """
     key, text = document[0], document[8]
     try:
         chunks = source.execute(f"SELECT {_CHUNK} FROM chunks WHERE document = ? ORDER BY ordinal", (key,)).fetchall()
@@ -124,9 +140,12 @@ def _copy_one(
         target.execute(f"INSERT INTO documents ({_DOCUMENT}) VALUES ({_marks(document)})", document)
         for chunk in chunks:
             target.execute(f"INSERT INTO chunks ({_CHUNK}) VALUES ({_marks(chunk)})", chunk)
-        for table, found in rows.items():
-            for row in found:
+        for table, copied in rows.items():
+            for row in copied:
                 target.execute(f"INSERT INTO {table} (document, {_TABLES[table]}) VALUES ({_marks(row)})", row)
+        found = keep_sum(target, key)
+        if written.get(key, found) != found:
+            raise sqlite3.IntegrityError("not the rows that were written")
     except sqlite3.Error:  # an id or a name twice, a value missing
         target.execute("ROLLBACK TO document")
         return False

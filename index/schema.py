@@ -41,6 +41,12 @@ CREATE TRIGGER IF NOT EXISTS chunk_deleted AFTER DELETE ON chunks
     BEGIN INSERT OR IGNORE INTO tombstones VALUES (old.id); END;
 """
 
+# A checksum over the rows of each document (`sums.py`); made where an earlier version's shard lacks it.
+SUMS = """
+CREATE TABLE IF NOT EXISTS sums (
+    document INTEGER PRIMARY KEY REFERENCES documents ON DELETE CASCADE, digest TEXT NOT NULL);
+"""
+
 # Documents in brief, by what made them; made where they are first kept.
 CONDENSED = """
 CREATE TABLE IF NOT EXISTS condensed (
@@ -56,7 +62,7 @@ def initialise(path: Path, owner: str, embedder: str, dimension: int, card: Card
     partial = path.with_name(f".new.{os.getpid()}.db")
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o600))
     db = sqlite3.connect(partial)
-    db.executescript(SCHEMA + TOMBSTONES)
+    db.executescript(SCHEMA + TOMBSTONES + SUMS)
     rows = {"owner": owner, "format": FORMAT, "embedder": embedder, "dimension": str(dimension),
             "tokenizer": tokenizer.VERSION, "revision": "0", "created": secrets.token_hex(8),
             "embedder revision": card.revision, "languages": ", ".join(card.languages)}  # fmt: skip

@@ -27,13 +27,17 @@ from ragq.index.fact import Fact
 from ragq.index.filter import Filter
 from ragq.index.folder import owners, shard_folder
 from ragq.index.rows import Rows
-from ragq.index.schema import CONDENSED, FORMAT, TOMBSTONES, initialise
+from ragq.index.schema import CONDENSED, FORMAT, SUMS, TOMBSTONES, initialise
+from ragq.index.sums import Compared, compare, keep_sum
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Cited", "Shard", "create_shard", "open_shard", "owners", "shard_folder"]
+
+# Of no more chunks than this the rows are compared with their checksums before each question (105 take 3 ms).
+CHECKED = 1_000
 
 
 class Shard(Rows):
@@ -75,7 +79,7 @@ class Shard(Rows):
         moved_from: str | None = None,
     ) -> None:
         """Add or replace one document, and drop the one whose source is `moved_from`, in one transaction."""
-        self._db.executescript(TOMBSTONES)
+        self._db.executescript(TOMBSTONES + SUMS)
         with self._db as db:
             db.execute(
                 "DELETE FROM documents WHERE source IN (?, ?) OR name = ?",
@@ -86,7 +90,7 @@ class Shard(Rows):
                 (document.name, document.source, root, document.digest, document.media, document.title, document.date,
                  document.text),
             )  # fmt: skip
-            key = cursor.lastrowid
+            key = int(cursor.lastrowid or 0)
             db.executemany(
                 "INSERT INTO chunks (document, ordinal, start, end, n_tokens, heading, page, vector)"
                 " VALUES (?,?,?,?,?,?,?,?)",
@@ -109,6 +113,7 @@ class Shard(Rows):
             db.executemany(
                 "INSERT INTO interactions VALUES (?,?,?,?,?,?,?,?)", [(key, *astuple(i)) for i in document.interactions]
             )
+            keep_sum(db, key)
             self._advance(db)
 
     def remove(self, name: str) -> bool:
@@ -137,6 +142,25 @@ class Shard(Rows):
             return dict(rows.fetchall())
         except sqlite3.OperationalError:  # nothing was kept in this shard
             return {}
+
+    def compared(self) -> Compared:
+        """Every document's rows against the checksum that was written with them."""
+        with self.snapshot():
+            return compare(self._db)
+
+    def refuse_changed(self) -> None:
+        """Raises RagqError when rows of a document are not those that were written. A shard of more than CHECKED chunks
+        is left to `verify`: to read all of it takes longer than a question may.
+        """
+        if self.count_between(0, self.last_rowid()) > CHECKED:
+            return
+        if changed := self.compared().changed:
+            self.close()
+            raise RagqError(
+                f"{self.owner}: damaged: expected the rows of {changed[0]!r} as they were written, found others"
+                f" ({len(changed)} documents in all); `ragq index verify` names them, remove them with `ragq index rm` and add"
+                " again"
+            )
 
     @staticmethod
     def _advance(db: sqlite3.Connection) -> None:

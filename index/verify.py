@@ -25,7 +25,7 @@ _TOLD = 5
 class Verification:
     """What was checked; `pending` counts chunks that no part holds yet (they are searched all the same).
 
-    `problems` says what is damaged and where; `parts` names the damaged parts.
+    `problems` says what is damaged and where, `notes` what could not be checked; `parts` names the damaged parts.
     """
 
     shard: str
@@ -33,6 +33,7 @@ class Verification:
     chunks: int = 0
     pending: int = 0
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
 
 
@@ -79,7 +80,14 @@ def check(shard: Shard, report: Verification) -> None:
         for name, length, row in shard.raw_chunks()
         if (found := problem(row, length, dimension))
     ]
+    compared = shard.compared()
+    wrong += [f"{name}: its rows are not those that were written" for name in compared.changed]
     report.problems += _some(wrong)
+    if compared.unknown:
+        report.notes.append(
+            f"{compared.unknown} documents were written by an earlier version without a checksum: whether their texts and"
+            " facts were changed since cannot be told; remove and add again to have one"
+        )
     if (found := shard.meta()["tokenizer"]) != tokenizer.VERSION:
         report.problems.append(f"tokens of version {found}, this is version {tokenizer.VERSION}; remove and add again")
     if not wrong:
@@ -157,5 +165,5 @@ def _postings(bm25: BM25, gone: NDArray[np.int64]) -> tuple[object, ...]:
 
 
 def _some(problems: list[str]) -> list[str]:
-    more = [f"and {len(problems) - _TOLD} more chunks"] if len(problems) > _TOLD else []
+    more = [f"and {len(problems) - _TOLD} more"] if len(problems) > _TOLD else []
     return problems[:_TOLD] + more

@@ -315,10 +315,13 @@ class Home:
     def open_shards(self, patient: str | None, wanted: Filter = Filter()) -> list[Shard]:  # noqa: B008 it is frozen
         """The patient's shard first, then the shared ones; none other can be reached from here.
 
-        Raises MissingError when the patient has no shard, or a shared one that was named is absent.
+        Raises MissingError when the patient has no shard, or a shared one that was named is absent; RagqError when the
+        patient's rows are not those that were written.
         """
         owners = [f"patient:{patient}"] if patient is not None else []
         shards = [open_shard(self.settings.index_dir, owner) for owner in owners]
+        for shard in shards:
+            shard.refuse_changed()
         if shards and shards[0].is_empty():
             raise MissingError(
                 f"nothing is indexed of patient {patient!r}; add documents with `ragq index add PATH --patient {shlex.quote(str(patient))}`"

@@ -35,6 +35,8 @@ def verify(patient: str | None = PATIENT, shared: bool = SHARED, name: str = NAM
             typer.echo(printable(f"{shard_name(report.shard)}: {found}; {counts}"))
             for problem in report.problems:
                 typer.echo(printable(f"  {problem}"))
+            for note in report.notes:
+                typer.echo(printable(f"  note: {note}"))
     if any(report.problems for report in reports):
         raise typer.Exit(1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -202,6 +203,22 @@ def test_removing_a_linked_patient_leaves_the_other_whole(copied_home, ragq):
     assert not first.is_symlink()
     assert (second / "shard.db").is_file()
     assert ragq(copied_home, "ask", "INR?", "--patient", "42").returncode == 0
+
+
+def test_a_record_whose_facts_were_changed_is_not_asked(copied_home, ragq):
+    db = sqlite3.connect(shard_folder(copied_home / "index", "patient:42") / "shard.db")
+    with db:
+        changed = db.execute("UPDATE facts SET status = 'active' WHERE kind = 'medication'").rowcount
+    db.close()
+    assert changed > 0
+    for command in (("ask", "Which medications?"), ("index", "search", "apixaban")):
+        done = ragq(copied_home, *command, "--patient", "42")
+        assert done.returncode == 1
+        assert "damaged" in done.stderr
+        assert "ragq index verify" in done.stderr
+    told = ragq(copied_home, "index", "verify", "--patient", "42")
+    assert told.returncode == 1
+    assert "its rows are not those that were written" in told.stdout
 
 
 def test_odd_names_and_links_fail_alone(empty_home, tmp_path, ragq):

@@ -147,6 +147,96 @@ def test_a_damaged_row_costs_its_document_alone_and_is_named(index, damage):
     assert verify(index, OWNER).problems == []
 
 
+CHANGED = [
+    "UPDATE facts SET status = 'active' WHERE document = 3",
+    "UPDATE facts SET dose = '50 mg' WHERE document = 3",
+    "DELETE FROM facts WHERE document = 3",
+    "INSERT INTO facts (document, kind, name) VALUES (3, 'allergy', 'penicillin')",
+    "UPDATE facts SET document = 3 WHERE document = 4",
+    "INSERT INTO interactions (document, drug) VALUES (3, 'apixaban')",
+    "INSERT INTO drugs (document, name) VALUES (3, 'apixaban')",
+    "UPDATE documents SET text = replace(text, 'INR 2.2', 'INR 9.2') WHERE id = 3",
+    "UPDATE documents SET text = replace(text, 'apixaban', 'warfarin') WHERE id = 3",
+    "UPDATE documents SET date = '2024-01-01' WHERE id = 3",
+    """UPDATE chunks SET heading = '["Stopped"]' WHERE document = 3 AND ordinal = 1""",
+    "UPDATE chunks SET page = 4 WHERE document = 3 AND ordinal = 2",
+    "DELETE FROM chunks WHERE document = 3 AND ordinal = 2",
+]
+
+
+@pytest.mark.parametrize("damage", CHANGED)
+def test_changed_rows_are_found_refused_and_taken_out(index, damage):
+    db = database(index)
+    with db:
+        db.execute(damage)
+    db.close()
+    assert any("2.txt: its rows are not those that were written" in p for p in verify(index, OWNER).problems)
+    shard = open_shard(index, OWNER)
+    with pytest.raises(RagqError, match=r"patient:7: damaged: .*'2\.txt'.*ragq index verify.*ragq index rm.*add again"):
+        shard.refuse_changed()
+    assert "2.txt" in repair(index, OWNER).lost
+    assert "2.txt" not in state(index)[0]
+    assert verify(index, OWNER).problems == []
+
+
+def test_rows_that_are_not_changed_are_not_refused(index):
+    for write_again in (compact, repair):
+        write_again(index, OWNER)
+        shard = open_shard(index, OWNER)
+        shard.refuse_changed()
+        assert shard.compared().unknown == 0
+        shard.close()
+
+
+def test_a_shard_of_an_earlier_version_is_noted_and_gets_checksums_when_it_is_written(index):
+    db = database(index)
+    with db:
+        db.execute("DROP TABLE sums")
+    db.close()
+    shard = open_shard(index, OWNER)
+    shard.refuse_changed()
+    shard.close()
+    report = verify(index, OWNER)
+    assert report.problems == []
+    assert [note.split()[:2] for note in report.notes] == [["5", "documents"]]
+    with writing(index, OWNER):
+        shard = open_shard(index, OWNER)
+        put(shard, "6.txt", "Visit six, apixaban.")
+        assert shard.compared().unknown == 5
+        shard.close()
+    db = database(index)
+    with db:
+        db.execute(
+            "UPDATE facts SET status = 'active' WHERE document = (SELECT id FROM documents WHERE name = '6.txt')"
+        )
+    db.close()
+    assert any(p.startswith("6.txt") for p in verify(index, OWNER).problems)
+
+
+def test_more_chunks_than_a_question_may_wait_for_are_left_to_verify(index, monkeypatch):
+    monkeypatch.setattr("ragq.index.store.CHECKED", 13)
+    db = database(index)
+    with db:
+        db.execute(CHANGED[0])
+    db.close()
+    shard = open_shard(index, OWNER)
+    shard.refuse_changed()
+    shard.close()
+    assert verify(index, OWNER).problems
+
+
+def test_an_export_carries_the_checksums(index, tmp_path_factory):
+    target, file = tmp_path_factory.mktemp("target"), tmp_path_factory.mktemp("file") / "7.ragq"
+    db = database(index)
+    with db:
+        db.execute(CHANGED[0])
+    db.close()
+    export_shard(index, OWNER, file)
+    with pytest.raises(RagqError, match=r"damaged: 2\.txt"):
+        import_shard(target, file, None, "toy")
+    assert owners(target) == []
+
+
 def test_broken_pages_of_the_database_cost_some_documents_and_leave_the_rest(tmp_path):
     with writing(tmp_path, OWNER):
         shard = create_shard(tmp_path, OWNER, "toy", lambda: DIMENSION)
