@@ -14,15 +14,23 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ragq.files import private_dir, sync_dir, write_atomic
+from ragq.files import is_plain, kind, private_dir, sync_dir, write_atomic
 from ragq.index import tokenizer
 from ragq.index.bm25 import BM25
 from ragq.index.ivf import IVF, probes
 from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
+
+# What `Part.load` raises for a part that is not whole or not of this database.
+DAMAGED = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+# A file of no more bytes is read whole when a part is opened; of a larger one this many blocks, first and last included.
+WHOLE_BYTES = 1 << 20
+_BLOCKS = 16
+_BLOCK_BYTES = 4096
 
 # Below this many vectors one matrix product over all of them is as fast as an inverted file, and exact.
 IVF_FROM = 20_000
@@ -113,6 +121,7 @@ class Part:
         about = {
             "created": shard.created(), "tokenizer": tokenizer.VERSION, "mean": self.bm25.mean, "tokens": self.tokens,
             "files": {path.name: checksum(path) for path in sorted(folder.glob("*.npy"))},
+            "marks": {path.name: mark(path) for path in sorted(folder.glob("*.npy"))},
         }  # fmt: skip
         write_atomic(folder / "part.json", lambda file: file.write(json.dumps(about).encode()))
         shutil.rmtree(final, ignore_errors=True)
@@ -122,12 +131,12 @@ class Part:
 
     @classmethod
     def load(cls, shard: Shard, name: PartName) -> Part:
-        """Open a part memory-mapped; reads a few pages only.
+        """Open a part memory-mapped; of a large one it reads a few pages only.
 
-        Raises OSError, ValueError or KeyError when it is not whole or is not of this very database.
+        Raises one of DAMAGED when it is not whole or is not of this very database.
         """
         folder = shard.folder / str(name)
-        about = json.loads((folder / "part.json").read_bytes())
+        about = _about(folder)
         if about["created"] != shard.created() or about["tokenizer"] != tokenizer.VERSION:
             raise ValueError(f"{folder}: made for another database or tokenizer")
         rowids = np.load(folder / "rowids.npy", mmap_mode="r").view(np.ndarray)
@@ -162,6 +171,41 @@ def covering(found: list[PartName], reached: int = 0) -> Iterator[PartName]:
         if name.low >= reached:
             yield name
             reached = name.high
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """What `part.json` says of a part, once nothing in its folder is other than a file and every array bears its mark.
+
+    Of what earlier versions wrote, without marks, the small files alone are compared.
+    """
+    for path in folder.iterdir():
+        if not is_plain(path):
+            raise ValueError(f"{path}: expected a file, found {kind(path)}")
+    about: dict[str, Any] = json.loads((folder / "part.json").read_bytes())
+    if set(about["files"]) != {path.name for path in folder.glob("*.npy")}:
+        raise ValueError(f"{folder}: its arrays are not those that were written")
+    for name, digest in about["files"].items():
+        small = (folder / name).stat().st_size <= WHOLE_BYTES
+        expected = digest if small else about.get("marks", {}).get(name)
+        if expected is not None and mark(folder / name) != expected:
+            raise ValueError(f"{folder / name}: not the array that was written")
+    return about
+
+
+def mark(path: Path) -> str:
+    """A checksum that is quick for any size: of a file of at most WHOLE_BYTES its `checksum`, of a larger one blake2b of
+    its size and of 16 blocks of 4 KiB, spaced evenly from its first bytes to its last. It tells another file from this
+    one, not one changed byte of a large file: that is for `checksum`.
+    """
+    size = path.stat().st_size
+    if size <= WHOLE_BYTES:
+        return checksum(path)
+    digest = hashlib.blake2b(str(size).encode(), digest_size=16)
+    with path.open("rb") as file:
+        for i in range(_BLOCKS):
+            file.seek((size - _BLOCK_BYTES) * i // (_BLOCKS - 1))
+            digest.update(file.read(_BLOCK_BYTES))
+    return digest.hexdigest()
 
 
 def checksum(path: Path) -> str:

@@ -13,7 +13,7 @@ from ragq.errors import MissingError, RagqError
 from ragq.index import tokenizer
 from ragq.index.bm25 import BM25
 from ragq.index.lock import writing
-from ragq.index.part import Part, build, checksum, covering, names
+from ragq.index.part import DAMAGED, Part, build, checksum, covering, names
 from ragq.index.salvage import problem
 from ragq.index.store import Shard, open_shard
 
@@ -102,7 +102,7 @@ def _check_parts(shard: Shard, report: Verification) -> None:
         try:
             part = Part.load(shard, name)
             faults = _files(part) or _against(shard, part, dead)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except DAMAGED as error:
             faults = [f"cannot be opened: {error}"]
         if faults:
             report.problems += [f"{name}: {fault}" for fault in faults]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 
 import numpy as np
@@ -11,7 +12,7 @@ from ragq.index.chunk import Chunk
 from ragq.index.document import Document
 from ragq.index.fact import Fact
 from ragq.index.lock import writing
-from ragq.index.part import names
+from ragq.index.part import checksum, mark, names
 from ragq.index.remove import remove_documents
 from ragq.index.repair import compact, repair
 from ragq.index.seal import seal
@@ -316,6 +317,61 @@ def test_a_part_of_another_database_is_not_read(index, tmp_path_factory):
             part.rename(shard.folder / part.name)
         assert open_segment(shard).n == 1
         shard.close()
+
+
+def other_arrays(tmp_path_factory):
+    """The part of another patient with as many chunks."""
+    other = tmp_path_factory.mktemp("other")
+    with writing(other, "patient:8"):
+        shard = create_shard(other, "patient:8", "toy", lambda: DIMENSION)
+        for i in range(6):
+            put(shard, f"{i}.txt", f"Visit {i} warfarin!!", f"INR 4.{i} stable.", "No bleeding.")
+        write(shard)
+        shard.close()
+    return next(shard.folder.glob("part.*"))
+
+
+def test_arrays_of_another_shard_are_not_searched(index, tmp_path_factory):
+    compact(index, OWNER)
+    part, other = next(folder(index).glob("part.*")), other_arrays(tmp_path_factory)
+    query = np.ones(DIMENSION, dtype=np.float32)
+    shard = open_shard(index, OWNER)
+    before = open_segment(shard).nearest(query, 5)
+    for name in ("vectors.npy", "rowids.npy", "terms.letters.npy"):
+        kept = (part / name).read_bytes()
+        (part / name).write_bytes((other / name).read_bytes())
+        found = open_segment(shard)
+        assert all(p.file is None for p in found.parts)
+        assert [x.tolist() for x in found.nearest(query, 5)] == [x.tolist() for x in before]
+        (part / name).write_bytes(kept)
+    assert open_segment(shard).parts[0].file is not None
+    shard.close()
+
+
+def test_a_mark_reads_the_first_and_the_last_bytes_of_a_large_file(tmp_path):
+    path = tmp_path / "a.npy"
+    content = np.random.default_rng(0).integers(0, 256, 3 << 20, dtype=np.uint8).tobytes()
+    path.write_bytes(content)
+    whole = mark(path)
+    assert whole != checksum(path)
+    for at in (0, len(content) - 1, len(content) * 4 // 15):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        assert mark(path) != whole
+    path.write_bytes(content + b"x")
+    assert mark(path) != whole
+    path.write_bytes(content)
+    assert mark(path) == whole
+
+
+def test_a_part_of_an_earlier_version_without_marks_is_read(index):
+    path = next(folder(index).glob("part.*")) / "part.json"
+    about = json.loads(path.read_bytes())
+    del about["marks"]
+    path.write_text(json.dumps(about))
+    shard = open_shard(index, OWNER)
+    assert open_segment(shard).parts[0].file is not None
+    shard.close()
+    assert verify(index, OWNER).problems == []
 
 
 def test_export_and_import_give_the_same_shard(index, tmp_path_factory):
