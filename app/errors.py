@@ -21,6 +21,12 @@ class MissingError(RagqError):
     exit_code = 4
 
 
+class AccessError(RagqError):
+    """A shard that cannot be read or written now, though nothing says that it is damaged: the disk is full, another
+    process holds it, or it belongs to another user.
+    """
+
+
 class ModelError(RagqError):
     """A model file that cannot be loaded or used by the engine."""
 

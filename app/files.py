@@ -6,10 +6,16 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from ragq.errors import UsageError
+
+# There is no room: on the disk, within the quota, within the limit on the size of files.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Twice what SQLite needs beside a database to read it.
+_ROOM_BYTES = 1 << 16
 
 
 def private_dir(path: Path) -> Path:
@@ -72,6 +78,20 @@ def read_plain(path: Path, most: int = 1 << 24) -> bytes:
         if os.fstat(file.fileno()).st_size > most:
             raise OSError(errno.EFBIG, f"longer than {most:,} bytes", str(path))
         return file.read()
+
+
+def has_room(folder: Path) -> bool:
+    """Whether 64 KiB more can be written in `folder`; tried out, since a quota is told nowhere."""
+    path = folder / f".room.{os.getpid()}"
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(bytes(_ROOM_BYTES))
+    except OSError as error:
+        return error.errno not in FULL
+    finally:
+        with suppress(OSError):
+            path.unlink()
+    return True
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:

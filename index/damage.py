@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ragq.errors import RagqError
+from ragq.errors import AccessError, RagqError
+from ragq.files import FULL
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+# What SQLite raises for a damaged database; the last where even the names or messages in it are not text.
+DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 @contextmanager
@@ -17,23 +18,26 @@ def told(what: str) -> Iterator[None]:
     """Raise RagqError for a full disk, a damaged or locked database; `what` names the shard or the index."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except DAMAGED as error:
         raise explained(what, error) from None
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             raise
-        raise RagqError(_full(what)) from None
+        raise full(what) from None
 
 
-def explained(what: str, error: sqlite3.DatabaseError) -> RagqError:
+def explained(what: str, error: sqlite3.DatabaseError | UnicodeDecodeError) -> RagqError:
     """The error for people; sqlite_errorname is that of SQLite's result codes."""
     name = str(getattr(error, "sqlite_errorname", ""))
     if name.startswith("SQLITE_FULL"):
-        return RagqError(_full(what))
+        return full(what)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return RagqError(f"{what}: another process holds the database ({error}); try again when it has ended")
+        return AccessError(f"{what}: another process holds the database ({error}); try again when it has ended")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
-        return RagqError(f"{what}: the database cannot be read or written ({error}); check the disk and who owns it")
+        return AccessError(
+            f"{what}: the database cannot be read or written ({error}); check that the disk is there and not full, and who"
+            " owns the file"
+        )
     if name == "SQLITE_NOTADB":
         return RagqError(f"{what}: damaged, nothing in it is a database; remove it with `ragq index rm` and add again")
     return RagqError(
@@ -42,5 +46,8 @@ def explained(what: str, error: sqlite3.DatabaseError) -> RagqError:
     )
 
 
-def _full(what: str) -> str:
-    return f"{what}: the disk is full; make room and run the command again (what was written before is whole)"
+def full(what: str) -> AccessError:
+    """The error for a disk without room."""
+    return AccessError(
+        f"{what}: the disk is full; make room and run the command again (what was written before is whole)"
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 from ragq.errors import RagqError
-from ragq.files import private_dir, writable
+from ragq.files import FULL, private_dir, writable
 from ragq.index.store import shard_folder
 
 LOCK_SECONDS = 30.0
@@ -33,8 +33,7 @@ def writing(index_dir: Path, owner: str) -> Iterator[None]:
     holder = folder.with_name(f".{name}.pid")
     try:
         with FileLock(folder.with_name(f".{name}.lock"), timeout=LOCK_SECONDS, mode=0o600):
-            with os.fdopen(os.open(holder, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(str(os.getpid()))
+            _tell(holder)
             try:
                 yield
             finally:
@@ -42,3 +41,13 @@ def writing(index_dir: Path, owner: str) -> Iterator[None]:
     except Timeout:
         who = holder.read_text() if holder.exists() else "unknown"
         raise RagqError(f"{owner} is being written by process {who}; try again when it has ended") from None
+
+
+def _tell(holder: Path) -> None:
+    """Write this process's number where others read it; on a full disk they must do without."""
+    try:
+        with os.fdopen(os.open(holder, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(str(os.getpid()))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise

@@ -26,7 +26,7 @@ from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
 
 # What `Part.load` raises for a part that is not whole or not of this database.
-DAMAGED = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+UNUSABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 # A file of no more bytes is read whole when a part is opened; of a larger one this many blocks, first and last included.
 WHOLE_BYTES = 1 << 20
 _BLOCKS = 16
@@ -133,7 +133,7 @@ class Part:
     def load(cls, shard: Shard, name: PartName) -> Part:
         """Open a part memory-mapped; of a large one it reads a few pages only.
 
-        Raises one of DAMAGED when it is not whole or is not of this very database.
+        Raises one of UNUSABLE when it is not whole or is not of this very database.
         """
         folder = shard.folder / str(name)
         about = _about(folder)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ragq.errors import MissingError, RagqError, UsageError
-from ragq.index.folder import owner_of
+from ragq.index.damage import told
+from ragq.index.folder import misplaced, owner_of
 from ragq.index.lock import writing
 from ragq.index.segment import write
 from ragq.index.store import open_shard, shard_folder
@@ -19,7 +20,7 @@ def remove_documents(index_dir: Path, owner: str, names: Sequence[str]) -> tuple
     Raises MissingError when there is no shard, UsageError for a name that is not in it (nothing is removed then).
     """
     open_shard(index_dir, owner).close()
-    with writing(index_dir, owner):
+    with told(owner), writing(index_dir, owner):
         shard = open_shard(index_dir, owner)
         try:
             chunks = {row["name"]: int(row["chunks"]) for row in shard.documents()}
@@ -45,10 +46,8 @@ def remove_shard(index_dir: Path, owner: str) -> tuple[int, int]:
         folder.unlink()
         return 0, 0
     if (found := owner_of(folder)) not in (None, owner):
-        raise RagqError(
-            f"{folder}: expected the shard of {owner}, found that of {found}; nothing was removed, move it back"
-        )
-    with writing(index_dir, owner):
+        raise misplaced(index_dir, folder, owner, found)
+    with told(owner), writing(index_dir, owner):
         documents, chunks = _held(index_dir, owner)
         # The database goes first: a kill after that leaves files without it, which count as no shard.
         (folder / "shard.db").unlink(missing_ok=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragq.errors import RagqError
+from ragq.index.damage import DAMAGED, told
+from ragq.index.folder import refuse_damaged
 from ragq.index.lock import writing
 from ragq.index.salvage import copy, open_untrusted, read_meta
 from ragq.index.segment import write
@@ -32,12 +33,11 @@ def repair(index_dir: Path, owner: str) -> Repaired:
     Raises MissingError when there is none, RagqError when its database holds nothing that can be read.
     """
     report = Repaired(owner)
-    if owner.startswith("damaged:"):
-        raise RagqError(f"{owner}: whose it is cannot be read; name it with --patient or --shared")
+    refuse_damaged(index_dir, owner)
     folder = shard_folder(index_dir, owner)
     if not (folder / "shard.db").is_file():
         open_shard(index_dir, owner)  # raises the error that says how to add one
-    with writing(index_dir, owner):
+    with told(owner), writing(index_dir, owner):
         found = checked(index_dir, owner)
         report.mended = found.problems
         if found.problems and not found.parts:
@@ -57,7 +57,7 @@ def repair(index_dir: Path, owner: str) -> Repaired:
 def compact(index_dir: Path, owner: str) -> tuple[int, int]:
     """Write the shard as one part (of a large one, a few) without deleted rows; returns its bytes before and after. Raises MissingError."""
     open_shard(index_dir, owner).close()
-    with writing(index_dir, owner):
+    with told(owner), writing(index_dir, owner):
         shard = open_shard(index_dir, owner)
         try:
             before = shard.stats()["bytes"]
@@ -78,7 +78,7 @@ def _rebuild(folder: Path, owner: str) -> list[str]:
                 raise RagqError(f"{path}: expected the shard of {owner}, found {meta['owner']}; nothing was changed")
             fresh.unlink(missing_ok=True)
             _, lost = copy(db, meta, fresh)
-    except sqlite3.DatabaseError as error:
+    except DAMAGED as error:
         raise RagqError(f"{path}: nothing can be read ({error}); `ragq index rm` it and add again") from None
     for side in ("-wal", "-shm"):
         path.with_name(path.name + side).unlink(missing_ok=True)

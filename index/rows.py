@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragq.index.chunk import Chunk
 from ragq.index.day import day_of
-from ragq.index.folder import address
+from ragq.index.folder import connect
 from ragq.index.schema import TOMBSTONES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Rows:
         self.owner = owner
         # Rowids that a filter keeps; None without one. Only what reads the record heeds it, not what writes parts.
         self.kept: frozenset[int] | None = None
-        self._db = sqlite3.connect(address(folder), uri=True, check_same_thread=False, timeout=BUSY_SECONDS)
+        self._db = connect(folder, check_same_thread=False, timeout=BUSY_SECONDS)
         self._db.execute("PRAGMA foreign_keys = ON")
         self._db.execute("PRAGMA synchronous = FULL")
         # What is removed of a patient's record must not stay readable in free pages of the file.

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 from ragq.errors import RagqError
+from ragq.index.damage import DAMAGED
 from ragq.index.schema import FORMAT, initialise
 from ragq.index.sums import keep_sum, kept_sums
 
@@ -42,7 +43,7 @@ def read_meta(db: sqlite3.Connection, path: Path) -> dict[str, str]:
     try:
         meta = {str(k): str(v) for k, v in db.execute("SELECT key, value FROM meta")}
         int(meta["dimension"]), int(meta["revision"]), meta["owner"], meta["embedder"], meta["tokenizer"]
-    except (sqlite3.Error, KeyError, ValueError) as error:
+    except (sqlite3.DatabaseError, KeyError, ValueError) as error:
         raise RagqError(
             f"{path}: not the database of a shard, or damaged beyond repair ({error}); `ragq index rm` and add again"
         ) from None
@@ -89,7 +90,7 @@ def _documents(source: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
     for number in wanted:
         try:
             row = source.execute(f"SELECT {_DOCUMENT} FROM documents WHERE id = ?", (number,)).fetchone()
-        except sqlite3.Error:
+        except DAMAGED:
             yield number, None
             continue
         if row is not None:
@@ -103,14 +104,14 @@ def _sequence(source: sqlite3.Connection, table: str) -> int:
     try:
         row = source.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
         return int(row[0]) if row else 0
-    except (sqlite3.Error, ValueError, TypeError):
+    except (sqlite3.DatabaseError, ValueError, TypeError):
         return 0
 
 
 def _sums(source: sqlite3.Connection) -> dict[int, str]:
     try:
         return kept_sums(source)
-    except sqlite3.Error:
+    except DAMAGED:
         return {}
 
 
@@ -131,7 +132,7 @@ def _copy_one(
             table: source.execute(f"SELECT document, {columns} FROM {table} WHERE document = ?", (key,)).fetchall()
             for table, columns in _TABLES.items()
         }
-    except sqlite3.Error:
+    except DAMAGED:
         return False
     if not isinstance(text, str) or any(problem(chunk[2:], len(text), dimension) for chunk in chunks):
         return False
@@ -146,7 +147,7 @@ def _copy_one(
         found = keep_sum(target, key)
         if written.get(key, found) != found:
             raise sqlite3.IntegrityError("not the rows that were written")
-    except sqlite3.Error:  # an id or a name twice, a value missing
+    except DAMAGED:  # an id or a name twice, a value missing
         target.execute("ROLLBACK TO document")
         return False
     finally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from ragq.index.part import DAMAGED, Part, PartName, build, covering, largest, names
+from ragq.index.part import UNUSABLE, Part, PartName, build, covering, largest, names
 from ragq.index.store import Shard
 
 # A part this small is made anew rather than kept beside a newer one; so is one with this share of dead rows.
@@ -151,7 +151,7 @@ def _load(shard: Shard) -> tuple[list[Part], bool]:
         found.remove(name)
         try:
             parts.append(Part.load(shard, name))
-        except DAMAGED:
+        except UNUSABLE:
             if not (shard.folder / str(name)).is_dir():
                 return parts, True
     return parts, False

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragq.errors import MissingError, RagqError, UsageError
-from ragq.files import private_dir
+from ragq.files import has_room, private_dir
 from ragq.index import tokenizer
 from ragq.index.card import Card
 from ragq.index.chunk import Chunk
 from ragq.index.cited import Cited
-from ragq.index.damage import explained
+from ragq.index.damage import DAMAGED, explained, full
 from ragq.index.document import Document
 from ragq.index.drug import Drug, Interaction
 from ragq.index.fact import Fact
 from ragq.index.filter import Filter
-from ragq.index.folder import owners, shard_folder
+from ragq.index.folder import misplaced, owners, refuse_damaged, refuse_odd_files, shard_folder
 from ragq.index.rows import Rows
 from ragq.index.schema import CONDENSED, FORMAT, SUMS, TOMBSTONES, initialise
 from ragq.index.sums import Compared, compare, keep_sum
@@ -241,13 +241,10 @@ class Shard(Rows):
 
 def open_shard(index_dir: Path, owner: str) -> Shard:
     """Open an existing shard. Raises MissingError when there is none, RagqError for a damaged or another owner's."""
+    refuse_damaged(index_dir, owner)
     folder = shard_folder(index_dir, owner)
     kind, _, name = owner.partition(":")
-    if (folder / "shard.db").exists() and not (folder / "shard.db").is_file():
-        raise RagqError(
-            f"{folder / 'shard.db'}: expected a database, found a folder; nothing of it can be repaired, remove it with"
-            " `ragq index rm` and add again (`ragq index verify` checks the other shards)"
-        )
+    refuse_odd_files(folder)
     if not (folder / "shard.db").is_file():
         flag = (
             f"--patient {shlex.quote(name)}"
@@ -260,8 +257,13 @@ def open_shard(index_dir: Path, owner: str) -> Shard:
     try:
         shard = Shard(folder, owner)
         meta = shard.meta()
-    except sqlite3.DatabaseError as error:
+    except DAMAGED as error:
+        if not has_room(folder):
+            raise full(str(folder / "shard.db")) from None
         raise explained(str(folder / "shard.db"), error) from None
+    if (found := meta.get("owner", owner)) != owner:
+        shard.close()
+        raise misplaced(index_dir, folder, owner, found)
     if meta.get("owner") != owner or meta.get("format") != FORMAT:
         shard.close()
         raise RagqError(

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragq.errors import RagqError, UsageError
-from ragq.files import is_plain, kind, private_dir, sync_dir
+from ragq.files import has_room, is_plain, kind, private_dir, sync_dir
 from ragq.index import tokenizer
+from ragq.index.damage import DAMAGED, explained, full
 from ragq.index.lock import writing
 from ragq.index.salvage import copy, open_untrusted, read_meta
 from ragq.index.seal import check_seal, seal
@@ -47,6 +48,8 @@ def export_shard(index_dir: Path, owner: str, file: Path) -> Transferred:
             partial.replace(file)
         except OSError as error:
             raise RagqError(f"{file}: cannot be written: {error.strerror or error}") from None
+        except sqlite3.DatabaseError as error:
+            raise explained(str(file), error) if has_room(file.absolute().parent) else full(str(file)) from None
         finally:
             partial.unlink(missing_ok=True)
         sync_dir(file.absolute().parent)
@@ -84,7 +87,7 @@ def import_shard(index_dir: Path, file: Path, owner: str | None, embedder: str) 
                     stats = shard.stats()
                 finally:
                     shard.close()
-    except sqlite3.DatabaseError as error:
+    except DAMAGED as error:
         raise RagqError(f"{file}: damaged ({error}); export it again") from None
     return Transferred(found, stats["documents"], stats["chunks"], file.stat().st_size)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from ragq.errors import MissingError, RagqError
+from ragq.errors import AccessError, MissingError, RagqError
+from ragq.files import writable
 from ragq.index import tokenizer
 from ragq.index.bm25 import BM25
+from ragq.index.damage import DAMAGED
+from ragq.index.folder import refuse_damaged, shard_folder
 from ragq.index.lock import writing
-from ragq.index.part import DAMAGED, Part, build, checksum, covering, names
+from ragq.index.part import UNUSABLE, Part, build, checksum, covering, names
 from ragq.index.salvage import problem
 from ragq.index.store import Shard, open_shard
 
@@ -38,28 +40,36 @@ class Verification:
 
 
 def verify(index_dir: Path, owner: str) -> Verification:
-    """Check one shard; waits for a writer to end. Raises MissingError when there is none."""
+    """Check one shard; waits for a writer to end. Raises MissingError when there is none, AccessError when it cannot be
+    read now.
+    """
     report = Verification(owner)
-    if owner.startswith("damaged:"):
-        report.problems.append("whose it is cannot be read; name it with --patient or --shared")
+    try:
+        refuse_damaged(index_dir, owner)
+    except RagqError as error:
+        report.problems.append(str(error))
         return report
+    if not writable(shard_folder(index_dir, owner)):  # then no one of this user writes, and no lock can be held
+        return checked(index_dir, owner)
     with writing(index_dir, owner):
         return checked(index_dir, owner)
 
 
 def checked(index_dir: Path, owner: str) -> Verification:
-    """Open and check one shard; the caller holds `writing`. Raises MissingError when there is none."""
+    """Open and check one shard; the caller holds `writing`. Raises MissingError when there is none, AccessError when it
+    cannot be read now.
+    """
     report = Verification(owner)
     try:
         shard = open_shard(index_dir, owner)
-    except MissingError:
+    except (MissingError, AccessError):
         raise
     except RagqError as error:
         report.problems.append(str(error))
         return report
     try:
         check(shard, report)
-    except sqlite3.DatabaseError as error:
+    except DAMAGED as error:
         report.problems.append(f"shard.db: {error}")
     finally:
         shard.close()
@@ -102,7 +112,7 @@ def _check_parts(shard: Shard, report: Verification) -> None:
         try:
             part = Part.load(shard, name)
             faults = _files(part) or _against(shard, part, dead)
-        except DAMAGED as error:
+        except UNUSABLE as error:
             faults = [f"cannot be opened: {error}"]
         if faults:
             report.problems += [f"{name}: {fault}" for fault in faults]

@@ -1,5 +1,7 @@
 """What breaks in a shard or on the disk is told with the command that helps."""
 
+import os
+import re
 import sqlite3
 from pathlib import Path
 
@@ -9,7 +11,11 @@ from ragq.errors import RagqError
 from ragq.eval.bench_crash import HashEmbedder, word_offsets
 from ragq.index.add import add
 from ragq.index.damage import told
-from ragq.index.store import open_shard, shard_folder
+from ragq.index.remove import remove_shard
+from ragq.index.repair import repair
+from ragq.index.segment import open_segment
+from ragq.index.store import open_shard, owners, shard_folder
+from ragq.index.verify import verify
 
 OWNER = "patient:7"
 
@@ -27,6 +33,78 @@ def test_a_folder_in_the_databases_place(tmp_path):
     (shard_folder(tmp_path, OWNER) / "shard.db").mkdir(parents=True)
     with pytest.raises(RagqError, match=r"found a folder.*ragq index rm.*ragq index verify"):
         open_shard(tmp_path, OWNER)
+
+
+def odd(path, what):
+    path.unlink(missing_ok=True)
+    if what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("what", ["pipe", "device"])
+@pytest.mark.parametrize("name", ["shard.db", "shard.db-wal"])
+def test_a_pipe_or_a_device_in_the_databases_place_is_told_and_removed(tmp_path, name, what):
+    indexed(tmp_path, ["INR 2.4."])
+    index = tmp_path / "index"
+    odd(shard_folder(index, OWNER) / name, what)
+    expected = f"{name}: expected a file of a database, found a {what}.*ragq index rm"
+    with pytest.raises(RagqError, match=expected):
+        open_shard(index, OWNER)
+    (owner,) = owners(index)
+    assert owner.startswith("damaged:")
+    for each in (OWNER, owner):
+        (problem,) = verify(index, each).problems
+        assert re.search(expected, problem)
+    remove_shard(index, OWNER)
+    assert owners(index) == []
+
+
+@pytest.mark.parametrize("what", ["pipe", "device"])
+@pytest.mark.parametrize("name", ["vectors.npy", "part.json", "bm25.chunks.npy", "other"])
+def test_a_pipe_or_a_device_in_a_part_is_made_again(tmp_path, name, what):
+    indexed(tmp_path, ["INR 2.4."])
+    index = tmp_path / "index"
+    odd(next(shard_folder(index, OWNER).glob("part.*")) / name, what)
+    shard = open_shard(index, OWNER)
+    assert open_segment(shard).n == 1
+    shard.close()
+    assert any(f"found a {what}" in problem for problem in verify(index, OWNER).problems)
+    repair(index, OWNER)
+    assert verify(index, OWNER).problems == []
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[]", "5", '{"files": 3}', "", "\0"])
+def test_a_part_json_that_is_none_is_damage(tmp_path, content):
+    indexed(tmp_path, ["INR 2.4."])
+    index = tmp_path / "index"
+    (next(shard_folder(index, OWNER).glob("part.*")) / "part.json").write_text(content)
+    shard = open_shard(index, OWNER)
+    assert open_segment(shard).n == 1
+    shard.close()
+    assert verify(index, OWNER).problems
+    repair(index, OWNER)
+    assert verify(index, OWNER).problems == []
+
+
+def test_a_database_whose_names_are_not_text_is_damaged(tmp_path):
+    indexed(tmp_path, ["INR 2.4."])
+    index = tmp_path / "index"
+    db = sqlite3.connect(shard_folder(index, OWNER) / "shard.db")
+    db.execute("PRAGMA writable_schema = ON")
+    with db:
+        db.execute("UPDATE sqlite_master SET name = CAST(x'ff41' AS TEXT), sql = 'CREATE TABL' WHERE name = 'drugs'")
+    db.close()
+    with pytest.raises(RagqError, match=r"damaged.*ragq index verify"):
+        open_shard(index, OWNER)
+    (owner,) = owners(index)
+    assert owner.startswith("damaged:")
+    assert verify(index, OWNER).problems
+    with pytest.raises(RagqError, match="ragq index rm"):
+        repair(index, OWNER)
+    remove_shard(index, OWNER)
+    assert owners(index) == []
 
 
 def test_a_malformed_page_names_verify_and_repair(tmp_path):

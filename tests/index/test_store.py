@@ -107,7 +107,7 @@ def test_a_damaged_or_foreign_database_says_what_to_do(tmp_path, shard):
     with sqlite3.connect(path) as db:
         db.execute("UPDATE meta SET value = 'patient:8' WHERE key = 'owner'")
     db.close()
-    with pytest.raises(RagqError, match=r"expected the shard of patient:7.*found patient:8"):
+    with pytest.raises(RagqError, match=r"expected the shard of patient:7, found that of patient:8.*move it back to"):
         open_shard(tmp_path, OWNER)
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(RagqError, match=r"damaged.*ragq index rm"):
