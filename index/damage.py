@@ -33,7 +33,9 @@ def explained(what: str, error: sqlite3.DatabaseError | UnicodeDecodeError) -> R
         return full(what)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return AccessError(f"{what}: another process holds the database ({error}); try again when it has ended")
-    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
+    if name.startswith("SQLITE_READONLY"):
+        return AccessError(f"{what}: the database cannot be written: the disk is full, or the file is another user's")
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
         return AccessError(
             f"{what}: the database cannot be read or written ({error}); check that the disk is there and not full, and who"
             " owns the file"

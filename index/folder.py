@@ -68,14 +68,18 @@ def refuse_odd_files(folder: Path) -> None:
             )
 
 
-def connect(folder: Path, mode: str = "rw", timeout: float = 5.0, check_same_thread: bool = True) -> sqlite3.Connection:
+def connect(
+    folder: Path, mode: str = "rw", timeout: float = 5.0, check_same_thread: bool = True, without_log: bool = False
+) -> sqlite3.Connection:
     """Open a shard's database. In a folder that cannot be written, or on a full disk, a write-ahead log cannot be made
     either, so the file is opened as one that never changes; not when a log with changes lies there, which would be
-    passed over.
+    passed over, unless `without_log` allows that.
 
     Raises RagqError for what is not a file, one of DAMAGED for what SQLite cannot read.
     """
     refuse_odd_files(folder)
+    log = folder / "shard.db-wal"
+    logged = log.exists() and log.stat().st_size > 0 and not without_log
 
     def opened(unchanging: bool) -> sqlite3.Connection:
         address = f"file:{quote(str(folder / 'shard.db'))}" + (
@@ -83,21 +87,23 @@ def connect(folder: Path, mode: str = "rw", timeout: float = 5.0, check_same_thr
         )
         return sqlite3.connect(address, uri=True, timeout=timeout, check_same_thread=check_same_thread)
 
-    db = opened(unchanging=not os.access(folder, os.W_OK) and not _logged(folder))
+    db = opened(unchanging=not os.access(folder, os.W_OK) and not logged)
     try:
         db.execute("SELECT 1 FROM sqlite_master").fetchone()
     except DAMAGED:
         db.close()
-        if _logged(folder) or has_room(folder):
+        if logged or has_room(folder):
             raise
         db = opened(unchanging=True)
     return db
 
 
 def owner_of(folder: Path) -> str | None:
-    """Whose shard lies in a folder, by its own database; None when that cannot be read."""
+    """Whose shard lies in a folder, by its own database; None when that cannot be read. The owner stands there from the
+    first and never changes, so no log is needed to read it.
+    """
     try:
-        db = connect(folder, "ro")
+        db = connect(folder, "ro", without_log=True)
         try:
             return str(db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0])
         finally:
@@ -112,8 +118,3 @@ def _place(index_dir: Path, owner: str) -> Path | None:
         return shard_folder(index_dir, owner)
     except UsageError:
         return None
-
-
-def _logged(folder: Path) -> bool:
-    log = folder / "shard.db-wal"
-    return log.exists() and log.stat().st_size > 0

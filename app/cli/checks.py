@@ -8,11 +8,13 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ragq.engine.models import find, installed, registry
 from ragq.errors import RagqError
+from ragq.files import has_room
 from ragq.settings import Settings
 
 Severity = Literal["ok", "warn", "fail"]
@@ -177,6 +179,7 @@ def embedder_usable(settings: Settings) -> Check:
 
 def shards_open(settings: Settings) -> Iterator[Check]:
     """Whether every shard opens and was made with the embedder of the settings."""
+    from ragq.index.damage import told
     from ragq.index.store import open_shard, owners
 
     found = owners(settings.index_dir)
@@ -186,17 +189,18 @@ def shards_open(settings: Settings) -> Iterator[Check]:
     good = 0
     for owner in found:
         try:
-            shard = open_shard(settings.index_dir, owner)
-        except RagqError as error:
-            yield Check("index", "fail", str(error), "ragq index rm, then ragq index add")
+            with told(owner), closing(open_shard(settings.index_dir, owner)) as shard:
+                embedder = shard.meta()["embedder"]
+        except RagqError as error:  # it says what helps
+            yield Check("index", "fail", str(error))
             continue
-        embedder = shard.meta()["embedder"]
-        shard.close()
         if embedder == settings.embedder:
             good += 1
             continue
         message = f"{owner}: expected embedder {settings.embedder}, found {embedder}"
         yield Check("index", "fail", message, f"ask with --embedder {embedder}, or remove and add it again")
+    if not has_room(settings.index_dir):
+        yield Check("index", "warn", f"the disk of {settings.index_dir} is full: nothing can be added", "make room")
     if good:
         yield Check("index", "ok", f"{good} of {len(found)} shards open and match the embedder")
 

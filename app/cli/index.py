@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ragq.cli import care
 from ragq.cli.owner import NAME, PATIENT, SHARED, owner_of
 from ragq.cli.search import search
 from ragq.cli.sources import shard_name
-from ragq.cli.terminal import file_bar, printable
+from ragq.cli.terminal import file_bar, one_line, printable
 
 if TYPE_CHECKING:
     from ragq.index.add import AddReport
@@ -76,6 +77,7 @@ def ls(patient: str | None = PATIENT, shared: bool = SHARED, name: str = NAME, a
     Fails: exit 4 when the patient or the collection has no index, with the command that adds one.
     """
     from ragq import settings
+    from ragq.index.damage import told
     from ragq.index.store import open_shard
 
     index_dir = settings.load().index_dir
@@ -85,11 +87,13 @@ def ls(patient: str | None = PATIENT, shared: bool = SHARED, name: str = NAME, a
     else:
         shard = open_shard(index_dir, owner_of(patient, shared, name))
         try:
-            rows = shard.documents()
+            with told(shard.owner):
+                rows = shard.documents()
         finally:
             shard.close()
         lines = [f"{row['chunks']:>5} chunks  {row['date'] or '-':<10}  {row['name']}  {row['title']}" for row in rows]
-    typer.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else printable("\n".join(lines)))
+    text = "\n".join(one_line(line) for line in lines)
+    typer.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else text)
 
 
 @index.command("rm")
@@ -140,32 +144,32 @@ def stats(as_json: bool = _JSON) -> None:
         typer.echo(json.dumps({"shards": rows, "total": total}, indent=2, ensure_ascii=False))
         return
     for row in rows:
-        typer.echo(printable(_shard_line(row)))
+        typer.echo(one_line(_shard_line(row)))
     typer.echo(f"{len(rows)} shards: " + ", ".join(f"{total[key]:,} {key}" for key in counted))
 
 
 def _shards(index_dir: Path) -> list[dict[str, Any]]:
-    """What each shard says of itself; one that cannot be opened says why."""
-    from ragq.errors import RagqError
+    """What each shard says of itself; one that cannot be opened says why: "damaged", or "unreadable" for now."""
+    from ragq.errors import AccessError, RagqError
+    from ragq.index.damage import told
     from ragq.index.store import open_shard, owners
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for owner in owners(index_dir):
         try:
-            shard = open_shard(index_dir, owner)
+            with told(owner), closing(open_shard(index_dir, owner)) as shard:
+                rows.append(shard.stats())
+        except AccessError as error:
+            rows.append({"shard": owner, "unreadable": str(error)})
         except RagqError as error:
             rows.append({"shard": owner, "damaged": str(error)})
-            continue
-        try:
-            rows.append(shard.stats())
-        finally:
-            shard.close()
     return rows
 
 
 def _shard_line(row: dict[str, Any]) -> str:
-    if "damaged" in row:
-        return f"{row['shard']:<24}damaged: {row['damaged']}"
+    for trouble in ("damaged", "unreadable"):
+        if trouble in row:
+            return f"{row['shard']:<24}{trouble}: {row[trouble]}"
     size = f"{row['bytes'] / 1e6:.1f} MB"
     counts = f"{row['documents']:>5} documents {row['chunks']:>6} chunks {size:>10}"
     languages = f" ({row['languages']})" if row["languages"] else ""

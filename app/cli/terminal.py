@@ -116,3 +116,8 @@ def cut(text: str, columns: int | None) -> str:
 def printable(text: str) -> str:
     """Text without the control characters by which a document could steer the terminal; line ends stay."""
     return "".join(c if c.isprintable() or c == "\n" else " " if c.isspace() else "\ufffd" for c in text)
+
+
+def one_line(text: str) -> str:
+    """`printable` text on one line: a file's name with a line end in it must not look like two files."""
+    return printable(text).replace("\n", "\ufffd")
