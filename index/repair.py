@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ragq.errors import RagqError
 from ragq.index.damage import DAMAGED, told
-from ragq.index.folder import refuse_damaged
+from ragq.index.folder import misplaced, refuse_damaged
 from ragq.index.lock import writing
 from ragq.index.salvage import copy, open_untrusted, read_meta
 from ragq.index.segment import write
@@ -75,7 +75,7 @@ def _rebuild(folder: Path, owner: str) -> list[str]:
         with closing(open_untrusted(path)) as db:
             meta = read_meta(db, path)
             if meta["owner"] != owner:
-                raise RagqError(f"{path}: expected the shard of {owner}, found {meta['owner']}; nothing was changed")
+                raise misplaced(folder.parents[1], folder, owner, meta["owner"])
             fresh.unlink(missing_ok=True)
             _, lost = copy(db, meta, fresh)
     except DAMAGED as error:

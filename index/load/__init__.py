@@ -7,6 +7,7 @@ something it must leave out says so in `Document.warnings`; one that cannot read
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ragq.errors import LoadError
@@ -27,7 +28,8 @@ def load(path: Path, name: str) -> list[Document]:
     """Read one file into Documents that bear `name`.
 
     The suffix picks the loader, except that a PDF is known by its first bytes. Whether a symbolic link may be
-    followed is for the caller to decide. Raises LoadError(path, reason) when the file cannot be read whole.
+    followed is for the caller to decide. Where the encoding of a text had to be guessed, the first Document warns of it.
+    Raises LoadError(path, reason) when the file cannot be read whole.
     """
     source = Source.read(path, name)
     if source.data.startswith(b"%PDF-"):
@@ -35,7 +37,22 @@ def load(path: Path, name: str) -> list[Document]:
     loader = _LOADERS.get(path.suffix.lower())
     if loader is None:
         raise LoadError(str(path), f"format {path.suffix or 'without suffix'} is not read; {_readable()}")
-    return loader(source)
+    first, *others = loader(source)
+    return [replace(first, warnings=(*first.warnings, *_guessed(loader, source.data))), *others]
+
+
+def _guessed(loader: Loader, data: bytes) -> tuple[str, ...]:
+    """The warning about a guessed encoding, for formats that do not tell theirs."""
+    from ragq.index.load.text import guessed_encoding
+
+    if loader in (_pdf, _docx, _cda):
+        return ()
+    if loader is _html:
+        from ragq.index.load.html import tells_encoding
+
+        if tells_encoding(data):
+            return ()
+    return guessed_encoding(data)
 
 
 def _text(source: Source) -> list[Document]:

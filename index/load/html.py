@@ -62,13 +62,18 @@ def load_html(source: Source) -> Document:
     )
 
 
+def tells_encoding(data: bytes) -> bool:
+    """Whether a page itself says how its letters are encoded."""
+    return _META_CHARSET.search(data[:2048]) is not None and b"\0" not in data
+
+
 def _parse(source: Source) -> Any:  # noqa: ANN401 - a BeautifulSoup, imported only here
     from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         try:
-            if _META_CHARSET.search(source.data[:2048]) and b"\0" not in source.data:
+            if tells_encoding(source.data):
                 return BeautifulSoup(source.data, "lxml")
             # lxml's HTML parser knows the entities of HTML only: a DTD's own are neither expanded nor fetched.
             return BeautifulSoup(decode(source.data), "lxml")

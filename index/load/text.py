@@ -65,6 +65,22 @@ def decode(data: bytes) -> str:
     return text
 
 
+def guessed_encoding(data: bytes) -> tuple[str, ...]:
+    """The warning about a text whose encoding nothing tells; none for UTF-8 or a byte order mark."""
+    if any(data.startswith(bom) for bom, _ in _BOMS):
+        return ()
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        letter = data[error.start : error.start + 1].decode("cp1252", "replace")
+        return (
+            f"expected UTF-8, found another encoding and read it as Windows-1252 (line {line}: {letter!r}); if letters are"
+            " wrong, save the file as UTF-8 and add it again",
+        )
+    return ()
+
+
 def find_date(text: str, stem: str) -> str | None:
     """Find the ISO day a note is about: its first `Date:` or `Fecha:` line, else the head of its file name."""
     for match in (_DATE_LINE.search(text), _DATE_IN_NAME.match(stem)):

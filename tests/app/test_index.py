@@ -237,6 +237,18 @@ def test_odd_names_and_links_fail_alone(empty_home, tmp_path, ragq):
     assert '"good.md"' in ragq(empty_home, "index", "ls", "--patient", "9", "--json").stdout
 
 
+def test_a_line_end_in_a_name_stays_on_one_line_and_a_guessed_encoding_is_told(empty_home, tmp_path, ragq):
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "a\nb.md").write_bytes("# Visit\n\n5 µg.\n".encode("cp1252"))
+    added = ragq(empty_home, "index", "add", str(tmp_path / "odd"), "--patient", "9", "--json")
+    assert added.returncode == 0
+    assert "read it as Windows-1252" in added.stderr
+    assert "read it as Windows-1252" in json.loads(added.stdout)["warnings"][0]["warning"]
+    listed = ragq(empty_home, "index", "ls", "--patient", "9").stdout
+    assert "a\ufffdb.md" in listed
+    assert len(listed.splitlines()) == 1
+
+
 def test_a_pipe_is_no_document(empty_home, tmp_path, ragq):
     import os
 
@@ -270,6 +282,7 @@ def test_a_home_that_cannot_be_written_is_read(copied_home, environment, tmp_pat
     for question in ("interaction with anticoagulant?", "Why was amiodarone started?"):
         asked = run(f"ask '{question}' --patient 42 --json")
         assert json.loads(asked.stdout)["text"], asked.stderr
+    assert "patient 42: whole" in run("index verify --patient 42").stdout
     (tmp_path / "a.md").write_text("INR 2.4.")
     added = run(f"index add {tmp_path / 'a.md'} --patient 42")
     assert added.returncode == 1

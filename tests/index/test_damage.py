@@ -2,20 +2,23 @@
 
 import os
 import re
+import shutil
 import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
-from ragq.errors import RagqError
+from ragq.cli.checks import shards_open
+from ragq.errors import AccessError, RagqError
 from ragq.eval.bench_crash import HashEmbedder, word_offsets
 from ragq.index.add import add
 from ragq.index.damage import told
-from ragq.index.remove import remove_shard
+from ragq.index.remove import remove_documents, remove_shard
 from ragq.index.repair import repair
 from ragq.index.segment import open_segment
 from ragq.index.store import open_shard, owners, shard_folder
 from ragq.index.verify import verify
+from ragq.settings import Settings
 
 OWNER = "patient:7"
 
@@ -33,6 +36,51 @@ def test_a_folder_in_the_databases_place(tmp_path):
     (shard_folder(tmp_path, OWNER) / "shard.db").mkdir(parents=True)
     with pytest.raises(RagqError, match=r"found a folder.*ragq index rm.*ragq index verify"):
         open_shard(tmp_path, OWNER)
+
+
+def test_a_misplaced_shard_is_moved_back_whoever_asks(tmp_path):
+    indexed(tmp_path, ["INR 2.4."])
+    index = tmp_path / "index"
+    home, elsewhere = shard_folder(index, OWNER), shard_folder(index, "patient:8")
+    home.rename(elsewhere)
+    (owner,) = owners(index)
+    remedy = f"nothing was changed, move it back to {home}"
+    for run in (open_shard, repair, remove_shard):
+        with pytest.raises(RagqError) as told_of:
+            run(index, "patient:8")
+        assert "expected the shard of patient:8, found that of patient:7" in str(told_of.value)
+        assert str(told_of.value).endswith(remedy)
+    for each in ("patient:8", owner):
+        (problem,) = verify(index, each).problems
+        assert problem.endswith(remedy)
+    (check,) = shards_open(Settings(home=tmp_path, embedder="made-up"))
+    assert (check.severity, check.remedy) == ("fail", "")
+    assert check.message.endswith(remedy)
+    elsewhere.rename(home)
+    assert verify(index, OWNER).problems == []
+
+
+def test_a_copy_of_a_shard_under_another_name_is_moved_out(tmp_path):
+    indexed(tmp_path, ["INR 2.4."])
+    index = tmp_path / "index"
+    copied = shard_folder(index, "patient:8")
+    shutil.copytree(shard_folder(index, OWNER), copied)
+    assert set(owners(index)) == {OWNER, f"damaged:{copied}"}
+    with pytest.raises(RagqError, match=r"move it out of .*patient:7 has a folder of its own"):
+        remove_shard(index, "patient:8")
+
+
+def test_a_document_is_not_removed_while_another_process_holds_the_database(tmp_path, monkeypatch):
+    monkeypatch.setattr("ragq.index.rows.BUSY_SECONDS", 0.1)
+    indexed(tmp_path, ["INR 2.4."])
+    index = tmp_path / "index"
+    db = sqlite3.connect(shard_folder(index, OWNER) / "shard.db", isolation_level=None)
+    db.execute("BEGIN IMMEDIATE")
+    with pytest.raises(AccessError, match=r"another process holds the database.*try again"):
+        remove_documents(index, OWNER, ["0.txt"])
+    db.execute("ROLLBACK")
+    db.close()
+    assert remove_documents(index, OWNER, ["0.txt"]) == (1, 1)
 
 
 def odd(path, what):

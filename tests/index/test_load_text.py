@@ -50,6 +50,27 @@ def test_every_encoding_gives_the_same_text(tmp_path, data):
 
 
 @pytest.mark.parametrize(
+    ("name", "data", "line"),
+    [
+        ("note.txt", "INR 2.4.\n5 µg of levothyroxine", "2: 'µ'"),
+        ("note.md", "# Visit\n\nDra. Nuñez\n", "3: 'ñ'"),
+        ("labs.csv", "Prueba,Resultado,Unidad,Fecha\nFósforo,1.1,mmol/L,2026-03-01\n", "2: 'ó'"),
+        ("page.html", "<p>5 µg</p>", "1: 'µ'"),
+    ],
+)
+def test_an_encoding_that_was_guessed_is_told(tmp_path, name, data, line):
+    (warning,) = put(tmp_path / name, data.encode("cp1252")).warnings
+    assert warning.startswith(f"expected UTF-8, found another encoding and read it as Windows-1252 (line {line})")
+    for told in (data.encode(), codecs.BOM_UTF8 + data.encode(), data.encode("utf-16")):
+        assert put(tmp_path / name, told).warnings == ()
+
+
+def test_a_page_that_tells_its_encoding_is_not_guessed(tmp_path):
+    page = '<meta charset="iso-8859-1"><p>5 µg</p>'.encode("latin-1")
+    assert put(tmp_path / "page.html", page).warnings == ()
+
+
+@pytest.mark.parametrize(
     ("data", "reason"),
     [
         (b"", "empty"),
