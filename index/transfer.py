@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragq.errors import RagqError, UsageError
-from ragq.files import has_room, is_plain, kind, private_dir, sync_dir
+from ragq.files import FULL, has_room, is_plain, kind, private_dir, sync_dir
 from ragq.index import tokenizer
 from ragq.index.damage import DAMAGED, explained, full
 from ragq.index.lock import writing
@@ -88,7 +88,13 @@ def import_shard(index_dir: Path, file: Path, owner: str | None, embedder: str) 
                 finally:
                     shard.close()
     except DAMAGED as error:
+        if not has_room(index_dir):
+            raise full(str(index_dir)) from None
         raise RagqError(f"{file}: damaged ({error}); export it again") from None
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise full(str(index_dir)) from None
     return Transferred(found, stats["documents"], stats["chunks"], file.stat().st_size)
 
 
@@ -103,9 +109,12 @@ def _copy_in(db: sqlite3.Connection, meta: dict[str, str], folder: Path, file: P
     private_dir(folder)
     partial = folder / "import.db"
     partial.unlink(missing_ok=True)
-    _, lost = copy(db, meta, partial)
-    if lost:
-        partial.unlink()
-        raise RagqError(f"{file}: damaged: {', '.join(lost[:5])} cannot be read whole; export it again")
-    partial.replace(folder / "shard.db")
+    try:
+        _, lost = copy(db, meta, partial)
+        if lost:
+            raise RagqError(f"{file}: damaged: {', '.join(lost[:5])} cannot be read whole; export it again")
+        partial.replace(folder / "shard.db")
+    finally:
+        for left in folder.glob("import.db*"):
+            left.unlink()
     sync_dir(folder)

@@ -19,8 +19,8 @@ def verify(patient: str | None = PATIENT, shared: bool = SHARED, name: str = NAM
 
     Example: ragq index verify --patient 42
 
-    Fails: exit 1 when a shard is damaged, with what is wrong where; `ragq index repair` mends it. Exit 4 when there is
-    no such index.
+    Fails: exit 1 when a shard is damaged, with what is wrong where; `ragq index repair` mends it. A note says what cannot
+    be checked. Exit 4 when there is no such index.
     """
     from ragq.index.verify import verify as check
 
@@ -113,7 +113,7 @@ def import_(
     Example: ragq index import 42.ragq --patient 42
 
     Fails: exit 2 when the shard exists, the file is another patient's, or it was made with another embedder. Exit 1
-    when the file is damaged; nothing is imported then.
+    when the file is not as it was exported, or has no checksum; nothing is imported then.
     """
     from ragq import settings
     from ragq.index.transfer import import_shard

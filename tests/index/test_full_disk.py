@@ -11,7 +11,9 @@ import sys
 import pytest
 from ragq.eval.bench_crash import HashEmbedder, word_offsets
 from ragq.index.add import add
-from ragq.index.store import shard_folder
+from ragq.index.remove import remove_shard
+from ragq.index.store import owners, shard_folder
+from ragq.index.transfer import export_shard, import_shard
 
 OWNER = "patient:7"
 BEFORE = """
@@ -24,7 +26,7 @@ from ragq.files import has_room
 from ragq.index.remove import remove_documents, remove_shard
 from ragq.index.segment import open_segment
 from ragq.index.store import open_shard, owners
-from ragq.index.transfer import export_shard
+from ragq.index.transfer import export_shard, import_shard
 from ragq.index.verify import verify
 from ragq.settings import Settings
 index, owner = Path(sys.argv[1]), "patient:7"
@@ -98,6 +100,16 @@ say(told(lambda: export_shard(index, owner, index.parent / "x.ragq")))
     assert not (tmp_path / "x.ragq").exists()
     (again,) = without_room(index, "say(verify(index, owner).problems)")
     assert again == []
+
+
+def test_an_import_without_room_is_not_called_damaged(index, tmp_path):
+    export_shard(index, OWNER, tmp_path / "7.ragq")
+    remove_shard(index, OWNER)
+    (told,) = without_room(index, 'say(told(lambda: import_shard(index, index.parent / "7.ragq", None, "made-up")))')
+    assert told.startswith("access: ")
+    assert "the disk is full" in told
+    assert owners(index) == []
+    assert import_shard(index, tmp_path / "7.ragq", None, "made-up").documents == 3
 
 
 def test_a_patient_is_removed(index):
