@@ -18,8 +18,7 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
     of_class = [d for c in classes for d in active if c in lexicon.classes_of(d)]
     focus = list(dict.fromkeys([*drugs, *of_class]))
     if classes and not drugs and not of_class:
-        # Without a medication list nothing can be said of what is not in it.
-        return None if not record.medications else _no_active(question, tables, classes)
+        return _no_active(question, tables, classes)
     if not focus:
         focus = active
     against = [d for d in active if d not in drugs] if len(drugs) < 2 else [*drugs]
@@ -68,13 +67,22 @@ def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
     return Statement(text, (own, *lines, *(c for c in classes if c is not None)))
 
 
-def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer:
-    """No active drug of the class asked about: say so, with what was stopped, citing the medication lines."""
+def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer | None:
+    """No active drug of the class asked about: say so, with what was stopped, citing the medication lines; None where that
+    cannot be told: without a medication list, without monographs of its drugs, or where the name of a drug that has none
+    tells of a class.
+    """
+    active = dict.fromkeys(m.drug for m in tables.record.active())
+    uncovered = [d for d in active if not tables.lexicon.classes_of(d)]
+    everything = uncovered and len(uncovered) == len(active)
+    if not tables.record.medications or everything or any(tables.lexicon.kin(d) for d in uncovered):
+        return None
     past = [m for c in classes for m in tables.record.of(c)]
     text = say(question, "no_class", name=" / ".join(classes))
     lines = past or tables.record.active()
+    caveat = [say(question, "no_monograph", names=", ".join(uncovered))] if uncovered else []
     statement = Statement(
-        " ".join([text, *(told(m.cited, question) for m in past)]),
+        " ".join([text, *(told(m.cited, question) for m in past), *caveat]),
         tuple(medication_evidence(m, tables) for m in lines),
     )
     return TableAnswer("table:interactions", (statement,))

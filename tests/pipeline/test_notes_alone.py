@@ -103,3 +103,9 @@ def test_drugs_that_the_notes_name_are_checked_against_each_other(empty_home, tm
         )
         named = rag.ask("Does paracetamol interact with her medication?", "901")
         assert "between paracetamol and the drugs that the notes name (lisinopril, torasemide)" in named.text
+
+
+def test_without_monographs_no_class_is_said_to_be_absent(copied_home):
+    """Which class a drug is of is told by the monographs: without them nothing is known of it."""
+    with Ragq.open(copied_home, model="smollm2-135m", cache=False, shared=()) as rag:
+        assert "no active anticoagulant" not in rag.ask("interaction with anticoagulant?", "42").text
