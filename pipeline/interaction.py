@@ -69,13 +69,17 @@ def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
 
 def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer | None:
     """No active drug of the class asked about: say so, with what was stopped, citing the medication lines; None where that
-    cannot be told: without a medication list, without monographs of its drugs, or where the name of a drug that has none
-    tells of that class.
+    cannot be told: without a medication list, without a monograph of that class, or where the name of a drug that has none
+    tells of it.
     """
     active = dict.fromkeys(m.drug for m in tables.record.active())
     uncovered = [d for d in active if not tables.lexicon.classes_of(d)]
-    everything = uncovered and len(uncovered) == len(active)
-    if not tables.record.medications or everything or any(set(tables.lexicon.kin(d)) & set(classes) for d in uncovered):
+    told_of = any(tables.lexicon.members(c) for c in classes)
+    if (
+        not tables.record.medications
+        or not told_of
+        or any(set(tables.lexicon.kin(d)) & set(classes) for d in uncovered)
+    ):
         return None
     past = [m for c in classes for m in tables.record.of(c)]
     text = say(question, "no_class", name=" / ".join(classes))
