@@ -48,7 +48,7 @@ class Size:
 
 
 FULL = Size((10_000, 100_000, 1_000_000, 30_000, 300_000), 500, 10_000, 20, 5_000, 200, 10, 20, None, 60)
-QUICK = Size((5_000, 20_000), 100, 100, 1, 1_000, 50, 1, 5, 20, 6)
+QUICK = Size((10_000, 20_000), 100, 100, 1, 1_000, 50, 1, 5, 20, 6)
 # Figures that rounds add up to; of all others the last one counts.
 _COUNTED = ("leak_", "crash_", "foreign_chunks", "corrupt_indexes", "lost_documents")
 
