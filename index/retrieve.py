@@ -40,11 +40,8 @@ class Query:
 
 
 def make_query(question: str, lexicon: Lexicon) -> Query:
-    """BM25 terms of the question, with the other names of every drug, class, lab and condition it mentions; words that
-    carry no content (`she`, rare in a library) only where it has no others.
-    """
-    tokens = tokenize(question)
-    terms = dict.fromkeys([t for t in tokens if t not in FUNCTION_WORDS] or tokens, 1.0)
+    """BM25 terms of the question, with the other names of every drug, class, lab and condition it mentions."""
+    terms = dict.fromkeys(tokenize(question), 1.0)
     expansions: dict[str, tuple[str, ...]] = {}
     for token in list(terms):
         if others := lexicon.synonyms(token):
@@ -65,10 +62,11 @@ def make_query(question: str, lexicon: Lexicon) -> Query:
 def in_known_forms(query: Query, shards: Sequence[OpenShard]) -> Query:
     """The query with other forms of each of its words that a shard does not hold: `smoke` finds `smoked`.
 
-    Words that it does hold are left alone: adding their forms too lowered nDCG@10 on covidqa from .671 to .664.
+    Words that it does hold are left alone: adding their forms too lowered nDCG@10 on covidqa from .671 to .664. So are
+    words without content, which have no other forms worth looking for.
     """
     terms, expansions = dict(query.terms), dict(query.expansions)
-    for token in dict.fromkeys(t for t in tokenize(query.text) if t in query.terms):
+    for token in dict.fromkeys(t for t in tokenize(query.text) if t not in FUNCTION_WORDS):
         without = [s.segment for s in shards if not s.segment.df(token)]
         forms = tuple(f for f in inflected(token) if any(s.df(f) for s in without)) if without else ()
         if forms:

@@ -1,6 +1,6 @@
 """Stopwords: words of English and Spanish that carry no content of their own, as BM25 tokens.
 
-For judging what a question or a sentence is about; BM25 indexes them all the same.
+For judging what a question or a sentence is about; BM25 itself indexes them, and looks for them.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ MODAL = re.compile(
 
 # Words that ask for nothing besides what the rest of the question asks for.
 FILLER = re.compile(
-    r"\b(?:most recent(?:ly)?|(?:ever )?recorded|on record|anything|something|algo|(?:on |el )?(?:the )?(?:day|dia)(?: (?:of|that|de|que))?)\b"
+    r"\b(?:most recent(?:ly)?|(?:ever )?recorded|on record|anything|something|algo|between|entre"
+    r"|(?:on |el )?(?:the )?(?:day|dia)(?: (?:of|that|de|que))?)\b"
 )
 
 # A question for yes or no begins so …

@@ -10,6 +10,9 @@ from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, me
 from ragq.tools.allergies import is_about
 from ragq.tools.interactions import Pair, check, duplicates
 
+# Lines of the notes that an absence in them is told with.
+MAX_NAMED = 6
+
 
 def interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
     """What the drugs asked about (or the active ones of a class, or all) do with each other and with the active ones."""
@@ -41,9 +44,9 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
 
 
 def _taken(tables: Tables) -> list[str]:
-    """The active drugs of the record; where it has no medication list, the drugs that the notes name."""
+    """The active drugs of the record; where it has no medication list, those that the notes name."""
     if not tables.record.medications:
-        return list(tables.notes.drugs()) if tables.patient_shard else []
+        return list(tables.notes.taken()) if tables.patient_shard else []
     return list(dict.fromkeys(m.drug for m in tables.record.active()))
 
 
@@ -69,18 +72,17 @@ def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
 
 def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> TableAnswer | None:
     """No active drug of the class asked about: say so, with what was stopped, citing the medication lines; None where that
-    cannot be told: without a medication list, without a monograph of that class, or where the name of a drug that has none
+    cannot be told: without a monograph of that class, or where the name of a drug that has none
     tells of it.
     """
-    active = dict.fromkeys(m.drug for m in tables.record.active())
-    uncovered = [d for d in active if not tables.lexicon.classes_of(d)]
+    uncovered = [d for d in _taken(tables) if not tables.lexicon.classes_of(d)]
     told_of = any(tables.lexicon.members(c) for c in classes)
-    if (
-        not tables.record.medications
-        or not told_of
-        or any(set(tables.lexicon.kin(d)) & set(classes) for d in uncovered)
-    ):
+    if not told_of or any(set(tables.lexicon.kin(d)) & set(classes) for d in uncovered):
         return None
+    if not tables.record.medications:
+        named = list(dict.fromkeys(tables.notes.taken().values()))[:MAX_NAMED] if tables.patient_shard else []
+        text = say(question, "no_class_in_notes", name=" / ".join(classes))
+        return TableAnswer("table:interactions", (Statement(text, tuple(named)),)) if named else None
     past = [m for c in classes for m in tables.record.of(c)]
     text = say(question, "no_class", name=" / ".join(classes))
     lines = past or tables.record.active()
@@ -118,8 +120,9 @@ def _same_class(question: Question, tables: Tables, first: str, second: str, nam
 def _lines(tables: Tables, drugs: Sequence[str]) -> list[Evidence]:
     """The line of each drug in the medication list, or, where the record has none, in the notes: the latest."""
     if not tables.record.medications:
-        return list(dict.fromkeys(e for d in drugs for e in tables.notes.naming(d)[:1]))
-    return [medication_evidence(m, tables) for m in tables.record.active() if m.drug in drugs]
+        told = tables.notes.taken()
+        return list(dict.fromkeys(told.get(d) or e for d in drugs for e in tables.notes.naming(d)[:1]))
+    return [medication_evidence(m, tables) for d in dict.fromkeys(drugs) for m in tables.record.of(d) if m.is_active]
 
 
 def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:
@@ -135,6 +138,7 @@ def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAns
     ]  # fmt: skip
     statements = [Statement(told(c, question), (row(c, tables, "allergies"),)) for c in allergies]
     statements += [pair_statement(question, tables, p) for p in check(new, active, tables.interactions, tables.lexicon)]
+    statements += [_same_class(question, tables, *pair) for pair in duplicates(new, active, tables.lexicon)]
     named = [e for d in new for e in tables.notes.naming(d)]
     for evidence in named[:2]:
         statements.append(Statement(as_sentence(evidence.text), (evidence,)))

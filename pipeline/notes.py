@@ -10,11 +10,14 @@ from functools import cached_property
 from ragq.compress.extractive import sentences
 from ragq.index.inert import without_orders
 from ragq.index.lexicon import Lexicon, spelling
+from ragq.index.spans import protected, relatives
 from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
 
 _LEVEL = re.compile(r"\s*(?:levels?|concentrations?|nivel(?:es)?)\b", re.IGNORECASE)
+
+_DOSES = (" mg", " mcg", " g", " ml", " u")
 
 
 class Notes:
@@ -38,6 +41,24 @@ class Notes:
                 if mention.kind in ("drug", "unknown-drug") and evidence not in found.setdefault(mention.name, []):
                     found[mention.name].append(evidence)
         return {name: sorted(rows, key=lambda e: e.date or "", reverse=True) for name, rows in found.items()}
+
+    def taken(self) -> dict[str, Evidence]:
+        """By drug what the notes say of it: the latest sentence with a dose, else the latest; not of drugs that are only a
+        relative's, or that a sentence of the last day that names them calls stopped.
+        """
+        found: dict[str, Evidence] = {}
+        for name, rows in self.drugs().items():
+            own = [e for e in rows if not relatives(e.text)]
+            if own and not any(self._ends(e.text) for e in own if e.date == own[0].date):
+                found[name] = next((e for e in own if self.has_dose(e.text)), own[0])
+        return found
+
+    def has_dose(self, text: str) -> bool:
+        """Whether a text holds a mass, a volume or units."""
+        return any(s.kind == "number" and s.norm.endswith(_DOSES) for s in protected(text, self._lexicon))
+
+    def _ends(self, text: str) -> bool:
+        return any(s.kind == "negation" and s.norm == "stop" for s in protected(text, self._lexicon))
 
     def with_next(self, evidence: Evidence, n: int) -> Evidence:
         """The line with the next `n` sentences of its passage, word for word; a line of no note stays as it is."""

@@ -88,9 +88,10 @@ _SET = re.compile(
 
 
 def _next(question: Question, tables: Tables) -> TableAnswer | None:
-    """When the patient is to be seen again, by the latest note that sets a time, with its day."""
+    """When the patient is to be seen again, with the day of the note that says it: the latest; what an older one says is past."""
     lines = tables.notes.matching(_SET)
-    rows = [e for e in lines if e.date and e.date == lines[0].date][:2]
+    latest = tables.notes.latest()
+    rows = [e for e in lines if e.date and e.date == latest][:2]
     return TableAnswer("table:next", tuple(Statement(dated(e), (e,)) for e in rows)) if rows else None
 
 
@@ -134,6 +135,8 @@ def _list(question: Question, tables: Tables) -> TableAnswer | None:
 
 def _medications(question: Question, tables: Tables) -> TableAnswer | None:
     """The active medications, and that the notes name others, if they do."""
+    if not tables.record.medications:
+        return _medications_in_notes(question, tables)
     rows = [m.cited for m in tables.record.active()]
     if not rows:
         return None
@@ -147,6 +150,20 @@ def _medications(question: Question, tables: Tables) -> TableAnswer | None:
     names = [_as_written(name, others[name][0].text, tables) for name in latest]
     text = say(question, "others_in_notes", names=", ".join(names))
     return TableAnswer(listed.route, (*listed.statements, Statement(text, evidence)))
+
+
+def _medications_in_notes(question: Question, tables: Tables) -> TableAnswer | None:
+    """What the notes say last of each drug's dose, with its day, where the record has no medication list. Nothing tells for sure
+    what is taken then.
+    """
+    rows = list(dict.fromkeys(tables.notes.taken().values())) if tables.patient_shard else []
+    rows = sorted(
+        (e for e in rows if e.date and tables.notes.has_dose(e.text)), key=lambda e: e.date or "", reverse=True
+    )[:MAX_OTHERS]
+    if not rows:
+        return None
+    text = say(question, "no_list", said=" ".join(map(dated, rows)))
+    return TableAnswer("table:medications", (Statement(text, tuple(rows)),))
 
 
 def _as_written(name: str, text: str, tables: Tables) -> str:

@@ -58,6 +58,7 @@ class Tables:
 _WORDS = {
     "en": {
         "no_class": "The record lists no active {name}.",
+        "no_class_in_notes": "The record has no medication list; the notes name no {name} that the patient takes.",
         "yes": "Yes. {line}",
         "no": "No. {line}",
         "line": "{line}",
@@ -85,6 +86,7 @@ _WORDS = {
     },
     "es": {
         "no_class": "No consta ningún {name} activo en la historia.",
+        "no_class_in_notes": "La historia no tiene lista de medicación; las notas no nombran ningún {name} que tome el paciente.",
         "yes": "Sí. {line}",
         "no": "No. {line}",
         "line": "{line}",

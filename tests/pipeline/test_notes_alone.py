@@ -109,3 +109,34 @@ def test_without_monographs_no_class_is_said_to_be_absent(copied_home):
     """Which class a drug is of is told by the monographs: without them nothing is known of it."""
     with Ragq.open(copied_home, model="smollm2-135m", cache=False, shared=()) as rag:
         assert "no active anticoagulant" not in rag.ask("interaction with anticoagulant?", "42").text
+
+
+def test_what_is_taken_is_told_from_the_last_line_with_a_dose(empty_home, tmp_path, light_embedder, offsets):
+    folder = visits(tmp_path, {
+        "2026-03-04": "Ibuprofen 400 mg three times daily, started today. Ramipril 5 mg once daily. Next visit in April.",
+        "2026-04-15": "Ibuprofen stopped today. Meloxicam 7.5 mg once daily started. Ramipril 10 mg once daily now."
+                      " His father-in-law takes warfarin. The pharmacy asked about ramipril.",
+    })  # fmt: skip
+    for drug in ("ibuprofen", "naproxen", "ramipril", "warfarin"):
+        add(
+            empty_home / "index",
+            "shared:default",
+            CLINIC / "shared" / "monographs" / f"{drug}.md",
+            light_embedder,
+            offsets,
+        )
+    add(empty_home / "index", "patient:900", folder, light_embedder, offsets)
+    with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
+        for asked in ("Current medication?", "¿Qué medicamentos toma?"):
+            said = rag.ask(asked, "900").text
+            assert "2026-04-15: Meloxicam 7.5 mg once daily started" in said
+            assert "2026-04-15: Ramipril 10 mg once daily now" in said
+            assert "buprofen" not in said
+            assert "warfarin" not in said
+        none = rag.ask("interaction with anticoagulant?", "900")
+        assert none.text.startswith("The record has no medication list; the notes name no anticoagulant")
+        naproxen = rag.ask("Can he have naproxen?", "900").text
+        assert "Naproxen and meloxicam are of the same class (NSAID)" in naproxen
+        assert "warfarin" not in naproxen.lower()
+        # What an older note set for the time after it is past.
+        assert "April" not in rag.ask("Next visit?", "900").text
