@@ -89,10 +89,14 @@ _SET = re.compile(
 
 def _next(question: Question, tables: Tables) -> TableAnswer | None:
     """When the patient is to be seen again, with the day of the note that says it: the latest; what an older one says is past."""
-    lines = tables.notes.matching(_SET)
-    latest = tables.notes.latest()
-    rows = [e for e in lines if e.date and e.date == latest][:2]
-    return TableAnswer("table:next", tuple(Statement(dated(e), (e,)) for e in rows)) if rows else None
+    lines, latest = tables.notes.matching(_SET), tables.notes.latest()
+    if rows := [e for e in lines if e.date and e.date == latest][:2]:
+        return TableAnswer("table:next", tuple(Statement(dated(e), (e,)) for e in rows))
+    if not lines:
+        return None
+    return TableAnswer(
+        "table:next", refusal=say(question, "no_next", day=latest), absent=say(question, "next_visit", day=latest)
+    )
 
 
 _EVER = re.compile(r"\b(?:has|have|was|were|been|ever|ha|fue)\b", re.IGNORECASE)
