@@ -75,12 +75,12 @@ def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> Ta
     cannot be told: without a monograph of that class, or where the name of a drug that has none
     tells of it.
     """
-    uncovered = [d for d in _taken(tables) if not tables.lexicon.classes_of(d)]
+    uncovered = _uncovered(_taken(tables), tables)
     told_of = any(tables.lexicon.members(c) for c in classes)
     if not told_of or any(set(tables.lexicon.kin(d)) & set(classes) for d in uncovered):
         return None
     if not tables.record.medications:
-        named = list(dict.fromkeys(tables.notes.taken().values()))[:MAX_NAMED] if tables.patient_shard else []
+        named = _lines(tables, _taken(tables))[:MAX_NAMED]
         text = say(question, "no_class_in_notes", name=" / ".join(classes))
         return TableAnswer("table:interactions", (Statement(text, tuple(named)),)) if named else None
     past = [m for c in classes for m in tables.record.of(c)]
@@ -101,7 +101,7 @@ def _no_pair(
     it was asked about by name: then the notes may say it.
     """
     lines = _lines(tables, [*focus, *against])
-    uncovered = [d for d in dict.fromkeys([*focus, *against]) if not tables.lexicon.classes_of(d)]
+    uncovered = _uncovered([*focus, *against], tables)
     if not lines or (named and set(uncovered) & set(focus)):
         return None
     others = ", ".join(shown(d, tables) for d in against if d not in focus)
@@ -110,6 +110,11 @@ def _no_pair(
     if uncovered:
         text += " " + say(question, "no_monograph", names=", ".join(uncovered))
     return TableAnswer("table:interactions", (Statement(text, tuple(lines)),))
+
+
+def _uncovered(drugs: Sequence[str], tables: Tables) -> list[str]:
+    """The drugs of which there is no monograph, each once."""
+    return [d for d in dict.fromkeys(drugs) if not tables.lexicon.classes_of(d)]
 
 
 def _same_class(question: Question, tables: Tables, first: str, second: str, name: str) -> Statement:

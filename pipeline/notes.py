@@ -46,6 +46,10 @@ class Notes:
         """By drug what the notes say of it: the latest sentence with a dose, else the latest; not of drugs that are only a
         relative's, or that a sentence of the last day that names them calls stopped.
         """
+        return self._taken
+
+    @cached_property
+    def _taken(self) -> dict[str, Evidence]:
         found: dict[str, Evidence] = {}
         for name, rows in self.drugs().items():
             own = [e for e in rows if not relatives(e.text)]
