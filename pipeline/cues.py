@@ -39,6 +39,9 @@ HEADINGS: dict[Intent, re.Pattern[str]] = {
     "safety": re.compile(r"\b(?:contraindica\w+|precauti\w+|warnings?|precaucion\w*|advertencias?)\b"),
 }
 
+# Of a drug this asks for the dose; of a lab (`how much does he weigh?`) for the result.
+HOW_MUCH = re.compile(r"\b(?:how\s+much|cuant[oa])\b")
+
 # Asking leave for a drug.
 MODAL = re.compile(
     r"\b(?:can|could|may|might|should|safe|ok|okay|allowed|contraindicated|puede|podria|puedo|podemos|debe|deberia|segur[oa])\b"

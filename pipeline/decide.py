@@ -14,10 +14,8 @@ from importlib.resources import files
 from typing import Any
 
 from ragq.index.lexicon import Lexicon
-from ragq.index.stem import stem
-from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.words import content, stems
+from ragq.pipeline.words import forms, stems
 
 # Of the fit of the judge behind the other prompt.
 _COPYING = "_copying"
@@ -29,21 +27,21 @@ def shipped() -> Mapping[str, Any]:
     return tomllib.loads(files("ragq.pipeline").joinpath("decide.toml").read_text(encoding="utf-8"))
 
 
-def coverage(question: str, evidence: Sequence[Evidence], lexicon: Lexicon) -> tuple[float, float]:
-    """Shares (0 to 1) of the question's content words that the lines hold together, and that the best line holds.
-
-    A word counts as held by one of its synonyms; headings count for every line.
+def shares(question: str, evidence: Sequence[Evidence], lexicon: Lexicon) -> list[float]:
+    """Share (0 to 1) of the question's content words that each line holds, with its headings; a word counts as held by one
+    of its synonyms.
     """
-    wanted = content(question)
-    words = {
-        stem(t): {stem(t), *(stem(x) for x in lexicon.synonyms(t))} for t in tokenize(question) if stem(t) in wanted
-    }
+    words = forms(question, lexicon)
     lines = [stems(f"{e.section} {e.text}") for e in evidence]
-    if not words or not lines:
-        return (1.0, 1.0) if lines else (0.0, 0.0)
-    held = [sum(bool(forms & line) for forms in words.values()) / len(words) for line in lines]
-    together = set().union(*lines)
-    return sum(bool(forms & together) for forms in words.values()) / len(words), max(held)
+    return [sum(bool(said & line) for said in words.values()) / len(words) if words else 1.0 for line in lines]
+
+
+def coverage(question: str, evidence: Sequence[Evidence], lexicon: Lexicon) -> tuple[float, float]:
+    """Shares of the question's content words that the lines hold together, and that the best line holds."""
+    words = forms(question, lexicon)
+    together = {w for e in evidence for w in stems(f"{e.section} {e.text}")}
+    held = sum(bool(said & together) for said in words.values()) / len(words) if words else float(bool(evidence))
+    return held, max(shares(question, evidence, lexicon), default=0.0)
 
 
 def answerable(covered: tuple[float, float] | None, judged: float | None, copying: bool = False) -> float:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ragq.pipeline.evidence import Evidence, from_row
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_sentence, medication_evidence, row, say, shown, told
+from ragq.pipeline.tables import (
+    Statement,
+    TableAnswer,
+    Tables,
+    as_sentence,
+    dated,
+    medication_evidence,
+    row,
+    say,
+    shown,
+    told,
+)
 from ragq.tools.allergies import is_about
 from ragq.tools.interactions import Pair, check, duplicates
 
 # Lines of the notes that an absence in them is told with.
 MAX_NAMED = 6
+# Lines of the notes about drugs together.
+MAX_SAID = 2
 
 
 def interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
@@ -33,6 +47,7 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
     statements = (
         *(pair_statement(question, tables, p) for p in pairs),
         *(_same_class(question, tables, *pair) for pair in alike),
+        *_said_of(tables, focus),
     )
     evidence = list(dict.fromkeys(e for s in statements for e in s.evidence))
     stopped = [m for c in classes for m in record.of(c) if not m.is_active]
@@ -41,6 +56,18 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
     # for two pairs at most; otherwise the lines say it best, and at once.
     worded = question.language != "en" and len(pairs) <= 2 and not alike
     return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=worded)
+
+
+# A note that speaks of drugs together.
+_TOGETHER = re.compile(r"\b(?:avoid|interact|evitar?|interacc)\w*", re.IGNORECASE)
+
+
+def _said_of(tables: Tables, drugs: Sequence[str]) -> list[Statement]:
+    """What the notes themselves say of taking one of the drugs with others, where the record has no medication list."""
+    if tables.record.medications:
+        return []
+    said = [e for d in drugs for e in tables.notes.naming(d) if _TOGETHER.search(e.text)]
+    return [Statement(dated(e), (e,)) for e in list(dict.fromkeys(said))[:MAX_SAID]]
 
 
 def _taken(tables: Tables) -> list[str]:
@@ -80,9 +107,8 @@ def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> Ta
     if not told_of or any(set(tables.lexicon.kin(d)) & set(classes) for d in uncovered):
         return None
     if not tables.record.medications:
-        named = _lines(tables, _taken(tables))[:MAX_NAMED]
-        text = say(question, "no_class_in_notes", name=" / ".join(classes))
-        return TableAnswer("table:interactions", (Statement(text, tuple(named)),)) if named else None
+        statement = _no_class_in_notes(question, tables, classes)
+        return TableAnswer("table:interactions", (statement,)) if statement else None
     past = [m for c in classes for m in tables.record.of(c)]
     text = say(question, "no_class", name=" / ".join(classes))
     lines = past or tables.record.active()
@@ -92,6 +118,23 @@ def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> Ta
         tuple(medication_evidence(m, tables) for m in lines),
     )
     return TableAnswer("table:interactions", (statement,))
+
+
+def class_in_notes(question: Question, tables: Tables, name: str) -> Statement | None:
+    """What the notes say last of each drug of a class that is taken, where the record has no medication list; that they name
+    none only where a monograph tells what the class holds.
+    """
+    taken, lexicon = tables.notes.taken(), tables.lexicon
+    rows = list(dict.fromkeys(e for d, e in taken.items() if name in (*lexicon.classes_of(d), *lexicon.kin(d))))
+    if rows:
+        rows = sorted(rows, key=lambda e: e.date or "", reverse=True)[:MAX_NAMED]
+        return Statement(say(question, "no_list", said=" ".join(map(dated, rows))), tuple(rows))
+    return _no_class_in_notes(question, tables, [name]) if lexicon.members(name) else None
+
+
+def _no_class_in_notes(question: Question, tables: Tables, classes: Sequence[str]) -> Statement | None:
+    named = _lines(tables, _taken(tables))[:MAX_NAMED]
+    return Statement(say(question, "no_class_in_notes", name=" / ".join(classes)), tuple(named)) if named else None
 
 
 def _no_pair(
@@ -109,7 +152,7 @@ def _no_pair(
     text = say(question, key, first=", ".join(shown(d, tables) for d in focus), others=others)
     if uncovered:
         text += " " + say(question, "no_monograph", names=", ".join(uncovered))
-    return TableAnswer("table:interactions", (Statement(text, tuple(lines)),))
+    return TableAnswer("table:interactions", (Statement(text, tuple(lines)), *_said_of(tables, focus)))
 
 
 def _uncovered(drugs: Sequence[str], tables: Tables) -> list[str]:

@@ -1,4 +1,4 @@
-"""Language: in which of the two a question is asked."""
+"""Language: in which of the two a text is written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,18 @@ def language_of(text: str) -> Language:
     """Spanish or English, by function words and inverted punctuation; English when in doubt."""
     if "¿" in text or "¡" in text:
         return "es"
+    spanish, english = _signs(text)
+    return "es" if spanish > english else "en"
+
+
+def may_be(text: str, language: Language) -> bool:
+    """Whether a text shows no more signs of the other language: `Weight 94 kg` may be either."""
+    spanish, english = _signs(text)
+    return spanish >= english if language == "es" else english >= spanish
+
+
+def _signs(text: str) -> tuple[int, int]:
+    """Words and accents of Spanish, words of English."""
     words = re.findall(r"[a-z]+", fold(text))
-    spanish, english = sum(w in _SPANISH for w in words), sum(w in _ENGLISH for w in words)
     accents = len(re.findall(r"[áéíóúñ]", text.lower()))
-    return "es" if spanish + accents > english else "en"
+    return sum(w in _SPANISH for w in words) + accents, sum(w in _ENGLISH for w in words)

@@ -17,6 +17,19 @@ from ragq.pipeline.evidence import Evidence
 
 _LEVEL = re.compile(r"\s*(?:levels?|concentrations?|nivel(?:es)?)\b", re.IGNORECASE)
 
+ALLERGY = re.compile(r"\b(?:allerg|al[eé]rgi|anaphyla|anafil)\w*", re.IGNORECASE)
+# What a drug may have done without anybody calling it an allergy.
+REACTION = re.compile(
+    r"\b(?:reaction|reacci[oó]n|hypersensitiv|hipersensib|urticaria|hives|angioedema|intoleran|rash|exantema|erupci[oó]n)\w*",
+    re.IGNORECASE,
+)
+# What is not to be taken, or was for a time that is over.
+_NOT_TAKEN = re.compile(
+    r"\b(?:avoid\w*|(?:not|never) to (?:be )?(?:take|taken|use|used|given?)|evit\w+|no (?:debe )?tomar"
+    r"|had (?:taken|been (?:taking|on|given))|hab[ií]a (?:tomado|estado)|finished|completed|termin(?:[oó]|ad[oa]))\b",
+    re.IGNORECASE,
+)
+
 _DOSES = (" mg", " mcg", " g", " ml", " u")
 
 
@@ -44,7 +57,7 @@ class Notes:
 
     def taken(self) -> dict[str, Evidence]:
         """By drug what the notes say of it: the latest sentence with a dose, else the latest; not of drugs that are only a
-        relative's, or that a sentence of the last day that names them calls stopped.
+        relative's, an allergy, to be avoided or of the past, or that a sentence of the last day that names them calls stopped.
         """
         return self._taken
 
@@ -53,13 +66,19 @@ class Notes:
         found: dict[str, Evidence] = {}
         for name, rows in self.drugs().items():
             own = [e for e in rows if not relatives(e.text)]
-            if own and not any(self._ends(e.text) for e in own if e.date == own[0].date):
+            if not any(self._may_be_taken(e.text) for e in own):
+                continue
+            if not any(self._ends(e.text) for e in own if e.date == own[0].date):
                 found[name] = next((e for e in own if self.has_dose(e.text)), own[0])
         return found
 
     def has_dose(self, text: str) -> bool:
         """Whether a text holds a mass, a volume or units."""
         return any(s.kind == "number" and s.norm.endswith(_DOSES) for s in protected(text, self._lexicon))
+
+    def _may_be_taken(self, text: str) -> bool:
+        kept_from = any(pattern.search(text) for pattern in (ALLERGY, REACTION, _NOT_TAKEN))
+        return self.has_dose(text) or not kept_from
 
     def _ends(self, text: str) -> bool:
         return any(s.kind == "negation" and s.norm == "stop" for s in protected(text, self._lexicon))

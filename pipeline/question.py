@@ -13,6 +13,7 @@ from ragq.pipeline.cues import (
     FILLER,
     GENERAL,
     HAPPENED,
+    HOW_MUCH,
     MODAL,
     NEXT,
     NUMBERED,
@@ -98,6 +99,8 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
     intents: set[Intent] = {intent for intent, pattern in PATTERNS.items() if pattern.search(folded)}
     if any(m.kind == "lab" for m in mentions):
         intents.add("lab")
+    if {m.kind for m in mentions} == {"lab"} and not PATTERNS["dose"].search(HOW_MUCH.sub(" ", folded)):
+        intents -= {"dose"}
     if "safety" in intents and MODAL.search(folded):
         # `can he take …`, `may I start …`: what is asked is whether, not what is taken or when it began.
         intents -= {"status", "started", "dose"}

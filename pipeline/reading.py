@@ -11,13 +11,13 @@ from ragq.engine.sampling import Sampling
 from ragq.index.spans import relatives, speaks_of
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Sentence
-from ragq.pipeline.decide import answerable, coverage, supported, threshold
+from ragq.pipeline.decide import answerable, coverage, shares, supported, threshold
 from ragq.pipeline.events import Event, StageEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, strip_marks
 from ragq.pipeline.judge import Judge, open_judge
-from ragq.pipeline.language import language_of
-from ragq.pipeline.pick import Pick, pick_lines, quotable
+from ragq.pipeline.language import may_be
+from ragq.pipeline.pick import Pick, pick_lines, quotable, weighed
 from ragq.pipeline.question import Question
 from ragq.pipeline.quote import as_quote, shortened
 from ragq.pipeline.refuse import reason
@@ -26,7 +26,7 @@ from ragq.pipeline.sentences import Sentences, without_yes_or_no
 from ragq.pipeline.span import copied, whole
 from ragq.pipeline.tables import Tables, as_sentence
 from ragq.pipeline.trace import Trace
-from ragq.pipeline.words import content, stems
+from ragq.pipeline.words import content, forms, stems
 
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
@@ -96,7 +96,8 @@ def read_evidence(
             short = settings.mode == "normal"
             yield from _copy(engine, prompt, boundaries, question.text, reply, tables, short, trace, note)
         else:
-            reply.picks = pick_lines(engine, prompt.tokens, boundaries, len(reply.evidence))
+            picks = pick_lines(engine, prompt.tokens, boundaries, len(reply.evidence))
+            reply.picks = weighed(picks, shares(question.text, reply.evidence, tables.lexicon))
             note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
         _note_prefill(reply, len(prompt.tokens), trace)
         if way == "word":
@@ -177,7 +178,7 @@ def _copy(
 
 def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:
     """The lines chosen that bear on the question: of a relative only those that speak of one."""
-    words = content(question.text)
+    words = set[str]().union(*forms(question.text, tables.lexicon).values())
     kin = {s.norm for s in relatives(question.text)}
     wanted = {m.name for m in question.mentions}
     for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):
@@ -279,4 +280,4 @@ def inactive(tables: Tables) -> dict[str, str]:
 
 def one_language(question: Question, evidence: Sequence[Evidence]) -> bool:
     """Whether words of an answer can be looked up in the evidence at all."""
-    return all(language_of(e.text) == question.language for e in evidence)
+    return all(may_be(e.text, question.language) for e in evidence)

@@ -13,7 +13,7 @@ from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.language import Language, language_of
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables, as_asked
-from ragq.pipeline.words import content, stems
+from ragq.pipeline.words import forms, stems
 
 # Share of the question's content words that the evidence must hold together.
 MIN_COVERAGE = 0.34
@@ -122,10 +122,11 @@ def nothing_supports(
         return reason("no document", question.language)
     if patient is None or language_of(" ".join(e.text for e in evidence)) != question.language:
         return None
-    words = {stem(t): t for t in reversed(tokenize(question.text)) if stem(t) in content(question.text)}
+    words = forms(question.text, tables.lexicon)
     there = {w for e in evidence for w in stems(f"{e.section} {e.text}")}
-    missing = [t for w, t in words.items() if not {w, *(stem(x) for x in tables.lexicon.synonyms(t))} & there]
-    if words and not question.mentions and 1 - len(missing) / len(words) < MIN_COVERAGE:
+    lacking = {w for w, said in words.items() if not said & there}
+    missing = [t for t in dict.fromkeys(reversed(tokenize(question.text))) if stem(t) in lacking]
+    if words and not question.mentions and 1 - len(lacking) / len(words) < MIN_COVERAGE:
         named = _listed(_as_written(question.text, missing), question.language)
         return reason("silent", question.language, named)
     return None

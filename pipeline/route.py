@@ -17,7 +17,8 @@ from ragq.index.tokenizer import tokenize
 from ragq.pipeline.compute import computed
 from ragq.pipeline.course import has_value, labs, labs_in_time
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.interaction import interaction, safety
+from ragq.pipeline.interaction import class_in_notes, interaction, safety
+from ragq.pipeline.notes import ALLERGY, REACTION
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import (
     Statement,
@@ -192,21 +193,13 @@ def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableA
         return None
     # What the notes say of it may be a relative's allergy, or one that nobody has entered.
     if said := [e for name in names for e in tables.notes.naming(name)]:
-        said = [e for e in said if _ALLERGY.search(e.text)][:2] or said[:1]
+        said = [e for e in said if ALLERGY.search(e.text)][:2] or said[:1]
         return _only_in_notes(question, "not_an_allergy", as_asked(question, names), said, "table:allergies")
     text = say(question, "no_allergy", name=", ".join(names))
     known = " ".join(told(c, question) for c in rows)
     return TableAnswer(
         "table:allergies", (Statement(f"{text} {known}", tuple(row(c, tables, "table:allergies") for c in rows)),)
     )
-
-
-_ALLERGY = re.compile(r"\b(?:allerg|al[eé]rgi|anaphyla|anafil)\w*", re.IGNORECASE)
-# What a drug may have done without anybody calling it an allergy.
-_REACTION = re.compile(
-    r"\b(?:reaction|reacci[oó]n|hypersensitiv|hipersensib|urticaria|hives|angioedema|intoleran|rash|exantema|erupci[oó]n)\w*",
-    re.IGNORECASE,
-)
 
 
 def _only_in_notes(question: Question, key: str, name: str, rows: Sequence[Evidence], route: str) -> TableAnswer:
@@ -221,9 +214,9 @@ def _allergies_in_notes(tables: Tables, names: Sequence[str]) -> TableAnswer | N
     asked about; those that name it first, then the latest first.
     """
     alike = dict.fromkeys(c for n in names for c in (n, *tables.lexicon.kin(n)))
-    named = [e for n in alike for e in tables.notes.naming(n) if _ALLERGY.search(e.text) or _REACTION.search(e.text)]
-    to_drugs = [e for e in tables.notes.matching(_REACTION) if _names_a_drug(e.text, tables)]
-    rows = list(dict.fromkeys([*named, *tables.notes.matching(_ALLERGY), *(() if names else to_drugs)]))[:4]
+    named = [e for n in alike for e in tables.notes.naming(n) if ALLERGY.search(e.text) or REACTION.search(e.text)]
+    to_drugs = [e for e in tables.notes.matching(REACTION) if _names_a_drug(e.text, tables)]
+    rows = list(dict.fromkeys([*named, *tables.notes.matching(ALLERGY), *(() if names else to_drugs)]))[:4]
     return TableAnswer("table:allergies", tuple(Statement(as_sentence(e.text), (e,)) for e in rows)) if rows else None
 
 
@@ -296,7 +289,11 @@ def _without_list(question: Question, tables: Tables, name: str) -> Statement | 
     what was written last is told, and when.
     """
     of_dose = "dose" in question.intents
-    if not (question.polar or of_dose) or question.intents & {"why", "when"}:
+    if question.intents & {"why", "when"}:
+        return None
+    if tables.patient_shard and name in question.named("class") and not question.intents & {"stopped", "held", "started"}:
+        return class_in_notes(question, tables, name)
+    if not (question.polar or of_dose):
         return None
     rows = [e for e in tables.notes.naming(name) if not of_dose or has_value(e.text, tables)][:2]
     return Statement(say(question, "no_list", said=" ".join(map(dated, rows))), tuple(rows)) if rows else None

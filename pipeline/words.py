@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragq.index.lexicon import Lexicon
 from ragq.index.stem import stem
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import tokenize
@@ -20,3 +21,11 @@ def stems(text: str) -> set[str]:
 def content(text: str) -> set[str]:
     """Stems of the tokens that carry meaning."""
     return {stem(t) for t in tokenize(text) if t not in PLAIN and len(t) > 1}
+
+
+def forms(text: str, lexicon: Lexicon) -> dict[str, set[str]]:
+    """Each content word's stem with the stems that stand for it: its own and its synonyms'."""
+    wanted = content(text)
+    return {
+        stem(t): {stem(t), *(stem(x) for x in lexicon.synonyms(t))} for t in tokenize(text) if stem(t) in wanted
+    }

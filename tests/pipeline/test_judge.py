@@ -8,7 +8,7 @@ from ragq.errors import UsageError
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.judge import EntailmentJudge, ModelJudge, RulesJudge, open_judge
-from ragq.pipeline.pick import Pick, pick_lines, quotable
+from ragq.pipeline.pick import Pick, pick_lines, quotable, weighed
 
 EVIDENCE = [Evidence(t, t, "d", "patient:1", "test") for t in ("INR 2.4 on Monday.", "She keeps bees.", "Lives alone.")]
 
@@ -50,6 +50,15 @@ def test_a_second_line_is_quoted_only_when_it_is_nearly_as_likely():
     assert quotable([Pick(3, 0.5), Pick(1, 0.4), Pick(2, 0.1)]) == [3, 1]
     assert quotable([Pick(3, 0.8), Pick(1, 0.15), Pick(2, 0.05)]) == [3]
     assert quotable([]) == []
+
+
+def test_a_line_that_holds_the_questions_words_goes_before_one_that_the_model_prefers():
+    named = weighed([Pick(2, 0.6), Pick(1, 0.4)], [1.0, 0.0])
+    assert [p.number for p in named] == [1, 2]
+    assert sum(p.share for p in named) == pytest.approx(1.0)
+    assert [p.number for p in weighed([Pick(2, 0.6), Pick(1, 0.4)], [0.5, 0.5])] == [2, 1]
+    assert [p.number for p in weighed([Pick(2, 0.99), Pick(1, 0.01)], [0.5, 0.0])] == [2, 1]
+    assert weighed([], []) == []
 
 
 def test_the_judge_of_the_settings(engine, tmp_path):

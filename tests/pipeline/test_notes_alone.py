@@ -131,3 +131,28 @@ def test_what_is_taken_is_told_from_the_last_line_with_a_dose(empty_home, tmp_pa
         assert "warfarin" not in naproxen.lower()
         # What an older note set for the time after it is past.
         assert "April" not in rag.ask("Next visit?", "900").text
+
+
+def test_a_class_is_told_by_the_drugs_of_it_that_are_taken(empty_home, tmp_path, light_embedder, offsets):
+    folder = visits(tmp_path, {
+        "2026-03-04": "Warfarin 4 mg once daily. Ibuprofen 400 mg three times daily, started today. A rash after amoxicillin in 2014.",
+        "2026-04-15": "Ibuprofen stopped today. Meloxicam 7.5 mg once daily started. INR 3.8; she had taken clarithromycin."
+                      " Avoid clarithromycin with warfarin.",
+    })  # fmt: skip
+    add_monographs(empty_home, ("ibuprofen", "simvastatin", "warfarin", "amoxicillin", "clarithromycin"), light_embedder, offsets)
+    add(empty_home / "index", "patient:900", folder, light_embedder, offsets)
+    said = "The record has no medication list; the notes say, the latest first: "
+    with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
+        for asked in ("Which NSAID does she take now?", "Is she taking any NSAID?", "NSAID?"):
+            answer = rag.ask(asked, "900")
+            assert answer.text == f"{said}2026-04-15: Meloxicam 7.5 mg once daily started [1]."
+        assert rag.ask("Which anticoagulant does she take?", "900").text == (
+            f"{said}2026-03-04: Warfarin 4 mg once daily [1]."
+        )
+        none = "The record has no medication list; the notes name no statin that the patient takes"
+        assert rag.ask("Is she on a statin?", "900").text.startswith(none)
+        # An allergy and a course that is over are not taken; what the note says of the two together is told.
+        together = rag.ask("interaction with anticoagulant?", "900").text
+        assert "moxicillin" not in together
+        assert "Warfarin and meloxicam" in together
+        assert together.endswith("2026-04-15: Avoid clarithromycin with warfarin [4].")

@@ -1,6 +1,7 @@
 import pytest
 from ragq.index.drug import Drug
 from ragq.index.lexicon import Lexicon
+from ragq.pipeline.language import may_be
 from ragq.pipeline.question import language_of, read_question
 
 LEXICON = Lexicon(
@@ -99,3 +100,17 @@ def test_unknown_acronyms():
 def test_when_something_can_be_done_asks_for_the_time():
     assert "when" in read_question("when can metformin restart after contrast", LEXICON).intents
     assert "when" not in read_question("can she start it when she is home", LEXICON).intents
+
+
+def test_how_much_of_a_lab_asks_for_the_result_and_of_a_drug_for_the_dose():
+    for asked in ("How much does he weigh?", "¿Cuánto pesa?", "How much potassium?"):
+        assert "dose" not in read_question(asked, LEXICON).intents
+    for asked in ("How much apixaban does she take?", "What dose for an INR of 6?"):
+        assert "dose" in read_question(asked, LEXICON).intents
+
+
+def test_a_line_without_signs_of_a_language_may_be_either():
+    assert may_be("Peso 94 kg.", "es")
+    assert may_be("Weight 94 kg.", "en")
+    assert not may_be("She stopped smoking in 2003.", "es")
+    assert not may_be("Fuma diez cigarrillos al día.", "en")
