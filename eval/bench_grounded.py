@@ -71,8 +71,8 @@ def _abstention(rows: Sequence[Row]) -> Results:
     values, labels, groups = grounded_fit.answerable_rows(rows, judged=True, key="stated_copying")
     if len(set(labels)) < 2:
         return {}
-    shipped = np.array([answerable((v[0], v[1]), v[2], copying=True) for v in values])
-    precision, recall = grounded_fit.abstention(shipped, labels, threshold("answerable", "normal", True, copying=True))
+    shipped = np.array([answerable((v[0], v[1]), v[2], "_copying") for v in values])
+    precision, recall = grounded_fit.abstention(shipped, labels, threshold("answerable", "normal", True, "_copying"))
     found = {
         "n_clapnq": len(labels), "abstain_precision": precision, "abstain_recall": recall,
         "auroc_clapnq": grounded_fit.auroc(shipped, labels), "auroc_clapnq_rules": grounded_fit.auroc(values[:, 0], labels),

@@ -1,13 +1,15 @@
 """Grounded fit: the logistic regressions and thresholds of `pipeline/decide.toml`, from the rows of `bench grounded`.
 
-python -m ragq.eval.grounded_fit ROWS.jsonl    # prints the table, with cross-validated figures as comments
+python -m ragq.eval.grounded_fit ROWS.jsonl QA.json…    # prints the table, with cross-validated figures as comments
+
+ROWS are of `bench grounded`; the reports of `ragq eval qa` tell the signals of questions to a record.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,14 @@ def answerable_rows(rows: Sequence[Row], judged: bool, key: str = "stated") -> t
     return np.array(signals, dtype=float), [bool(r["answerable"]) for r in kept], [r["id"] for r in kept]
 
 
+def record_rows(reports: Sequence[Mapping[str, Any]]) -> tuple[Array, list[bool], list[str]]:
+    """Signals (best, judge), labels and ids of the questions to a record that the model was asked about, in its language."""
+    results = [row for report in reports for row in report["questions"]]
+    kept = [r for r in results if r["signals"]["stated"] is not None and r["signals"]["covered"] is not None]
+    signals = [[r["signals"]["covered"][1], r["signals"]["stated"]] for r in kept]
+    return np.array(signals, dtype=float), [bool(r["answerable"]) for r in kept], [r["id"] for r in kept]
+
+
 def supported_rows(rows: Sequence[Row], judged: bool, source: str = "halueval") -> tuple[Array, list[bool], list[str]]:
     """Signals (held, judge), labels and ids of the answers."""
     kept = [(r["id"], a) for r in rows if r["source"] == source for a in r["answers"]]
@@ -99,7 +109,7 @@ def sigmoid(values: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-np.clip(values, -30, 30))))
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[Row], reports: Sequence[Mapping[str, Any]]) -> str:
     """The TOML of `decide.toml`."""
     parts = ["# Logistic regressions: bias, then a weight for each signal; thresholds by mode. Fitted by ragq.eval.grounded_fit.",
              "# together, best, held: shares from 0 to 1; judge: log odds of yes against no.",
@@ -111,13 +121,18 @@ def table(rows: Sequence[Row]) -> str:
     for name, signals, select in kinds:
         values, labels, groups = select(rows, False)
         bias, weights = fit(values, labels)
-        parts += _section(f"{name}.rules", signals, (bias, weights), cross_validated(values, labels, groups), labels)
+        out = cross_validated(values, labels, groups)
+        rules_cut = balanced(sigmoid(out), labels)
+        parts += _section(f"{name}.rules", signals, (bias, weights), out, labels)
         judged, labels, groups = select(rows, True)
         parts += _judged(f"{name}.judge", signals, (bias, weights), judged, labels, groups)
         if name == "answerable":
             parts += _judged(f"{name}.judge_copying", signals, (bias, weights), *select(rows, True, "stated_copying"))
         alone, weight = fit(judged[:, -1:], labels)
         parts += ["", f"[{name}.judge_foreign]", f"bias = {alone:.3f}", f"judge = {weight[0]:.3f}"]
+        if name == "answerable":
+            parts += [_thresholds(balanced(sigmoid(cross_validated(judged[:, -1:], labels, groups)), labels))]
+            parts += _of_records(signals, (bias, weights), rules_cut, reports)
     return "\n".join(parts) + "\n"
 
 
@@ -154,23 +169,41 @@ def _section(
     worth = f"at {cut:.2f} what is refused is rightly so {precision:.2f}, and found {recall:.2f}"
     told = f"# n {len(labels)}, cross-validated AUROC {auroc(out, labels):.3f}; {worth}"
     lines = [f"{s} = {w:.3f}" for s, w in zip(signals, weights, strict=False)]
-    return ["", told, f"[{name}]", f"bias = {bias:.3f}", *lines, f"threshold = {_thresholds(cut)}"]
+    return ["", told, f"[{name}]", f"bias = {bias:.3f}", *lines, _thresholds(cut)]
+
+
+def _of_records(
+    signals: Sequence[str], rules: tuple[float, list[float]], cut: float, reports: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """The tables for questions to a record. Without a judge it is the rules at a lower threshold, as what the record does not
+    name is refused before; across languages the judge alone, at one that is as seldom wrong as its no.
+    """
+    bias, weights = rules
+    lines = [f"{s} = {w:.3f}" for s, w in zip(signals, weights, strict=False)]
+    parts = ["", "[answerable.rules_record]", f"bias = {bias:.3f}", *lines, _thresholds(max(cut - 0.2, 0.0))]
+    values, labels, groups = record_rows(reports)
+    out = cross_validated(values, labels, groups)
+    parts += _section("answerable.judge_record", ("best", "judge"), fit(values, labels), out, labels)
+    alone, weight = fit(values[:, 1:], labels)
+    cut = balanced(sigmoid(cross_validated(values[:, 1:], labels, groups)), labels)
+    return [
+        *parts,
+        "",
+        "[answerable.judge_record_foreign]",
+        f"bias = {alone:.3f}",
+        f"judge = {weight[0]:.3f}",
+        _thresholds(cut),
+    ]
 
 
 def _thresholds(cut: float) -> str:
-    """By mode. Of a patient's questions fewer lack an answer than of those fitted on: what the record does not name is
-    refused before a judge is asked.
-    """
-    modes = {
-        "strict": min(cut + 0.1, 0.95),
-        "normal": cut,
-        "patient": max(cut - 0.2, 0.0),
-        "lenient": max(cut - 0.3, 0.0),
-    }
-    return "{ " + ", ".join(f"{name} = {value:.2f}" for name, value in modes.items()) + " }"
+    """By mode."""
+    modes = {"strict": min(cut + 0.1, 0.95), "normal": cut, "lenient": max(cut - 0.3, 0.0)}
+    return "threshold = { " + ", ".join(f"{name} = {value:.2f}" for name, value in modes.items()) + " }"
 
 
 if __name__ == "__main__":
-    lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
-    found = [json.loads(line) for line in lines]
-    sys.stdout.write(table([row for row in found if "source" in row]))
+    first, *others = map(Path, sys.argv[1:])
+    found = [json.loads(line) for line in first.read_text(encoding="utf-8").splitlines()]
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in others]
+    sys.stdout.write(table([row for row in found if "source" in row], reports))

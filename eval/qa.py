@@ -107,6 +107,7 @@ def result(about: Result, answer: Answer, scored: Score) -> Result:
         **asdict(scored),
         "citations": [{"document": c.document, "shard": c.shard, "quote": c.quote} for c in answer.citations],
         "sentences": [{"text": s.text, "verdict": s.verdict} for s in answer.sentences],
+        "signals": {key: _detail(stages, "judge", key) for key in ("stated", "covered")},
         "dropped": list(answer.dropped),
         "model_text": _detail(stages, "engine", "text"),
         "kept": _detail(stages, "compress", "kept") or [],
@@ -132,11 +133,14 @@ def _exact(row: Row) -> float | None:
 
 
 def _recall(row: Row) -> float | None:
-    return (_number(row, "citation_recall") or 0.0) if row["answerable"] else None
+    if not row["answerable"] or row.get("citation_recall", 0.0) is None:
+        return None
+    return _number(row, "citation_recall") or 0.0
 
 
 def _hit(row: Row) -> float | None:
-    return float((_number(row, "citation_recall") or 0.0) > 0) if row["answerable"] else None
+    recall = _recall(row)
+    return None if recall is None else float(recall > 0)
 
 
 def _right_refusal(row: Row) -> float | None:

@@ -26,7 +26,7 @@ class Target:
 class Score:
     """`missing` are the facts not held (their first alternative), `forbidden` those held.
 
-    Precision is None without citations, recall None without gold evidence; `wrong_citations` are indexes into the
+    Precision is None without citations, both without gold evidence; `wrong_citations` are indexes into the
     answer's citations (1-based).
     """
 
@@ -60,7 +60,7 @@ def score(gold: Gold, answer: Answer, wanted: Sequence[Target], lexicon: Lexicon
         facts_exact=gold.answerable and not refused and not missing and not forbidden,
         missing=missing,
         forbidden=forbidden,
-        citation_precision=sum(right) / len(right) if right and gold.answerable else None,
+        citation_precision=sum(right) / len(right) if right and wanted and gold.answerable else None,
         citation_recall=1 - len(uncited) / len(wanted) if wanted else None,
         wrong_citations=tuple(c.index for c, is_good in zip(answer.citations, right, strict=True) if not is_good),
         uncited=tuple(f"{t.evidence.doc}: {t.evidence.resource or t.evidence.quote}" for t in uncited),

@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ragq.corpora import CLINIC
 from ragq.errors import UsageError
-from ragq.eval import machine, qa, report
-from ragq.eval.gold import choose, load_gold
+from ragq.eval import machine, notes, qa, report
+from ragq.eval.gold import GOLD_FILE, Gold, choose, load_gold
 from ragq.eval.partial import Partial
 from ragq.index.load import digest
 from ragq.pipeline.rag import Ragq
@@ -31,19 +30,21 @@ class Selection:
     seed: int = 0
 
 
-def run(rag: Ragq, selection: Selection, command: str, out: Path | None = None) -> report.Report:
-    """Ask the gold questions selected and return the report, which is also written to `out` when given.
+def run(rag: Ragq, selection: Selection, command: str, out: Path | None = None, of: str = "clinic") -> report.Report:
+    """Ask the gold questions selected, of the `clinic` or of the `notes`, and return the report, which is also written to
+    `out` when given.
 
     With `out`, results are kept beside it while the run lasts, and the same run continues after a kill.
     Raises UsageError for an unknown kind or id, MissingError without the models or the indexed clinic.
     """
-    asked = qa.prepare(rag, _selected(selection))
+    questions = notes.QUESTIONS if of == "notes" else GOLD_FILE
+    asked = (notes if of == "notes" else qa).prepare(rag, _selected(selection, load_gold(questions)))
     about = {
         "suite": "qa",
         "settings": machine.shown_settings(rag.settings),
         "versions": machine.versions(rag.settings),
         "git": machine.git(),
-        "gold": digest((CLINIC / "gold.jsonl").read_bytes())[:12],
+        "gold": digest(questions.read_bytes())[:12],
         "selection": {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(selection).items()},
     }
     rows = _ask_all(rag, asked, Partial(out, about) if out else None)
@@ -54,8 +55,7 @@ def run(rag: Ragq, selection: Selection, command: str, out: Path | None = None) 
     return made
 
 
-def _selected(selection: Selection) -> list[Any]:
-    gold = load_gold()
+def _selected(selection: Selection, gold: Sequence[Gold]) -> list[Gold]:
     for name, wanted, known in (
         ("kind", selection.kinds, {g.kind for g in gold}),
         ("id", selection.ids, {g.id for g in gold}),

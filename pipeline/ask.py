@@ -17,6 +17,7 @@ from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.expect import estimate, expected
 from ragq.pipeline.ground import Gate
 from ragq.pipeline.history import history
+from ragq.pipeline.judge import reads
 from ragq.pipeline.library import Library
 from ragq.pipeline.lookup import tool_evidence
 from ragq.pipeline.notes import Notes
@@ -168,8 +169,8 @@ def _read(
             if reply.refusal is None
             else home.reranker
         )
-        # What a page of the library says of anybody is nothing that happened to the patient, and no result.
-        of_patient = reply.patient is not None and question.asks_what_happened()
+        # What a page of the library says of anybody is nothing that happened to the patient, nothing of theirs, and no result.
+        of_patient = reply.patient is not None and question.asks_of_the_patient_alone()
         read = recall(home, question, tables, shards[:1] if of_patient else shards, trace, coming, reranker)
         if reply.patient is not None and known and question.asks_for_a_result():
             read = [e for e in read if not e.shard.startswith("shared:")]
@@ -180,7 +181,9 @@ def _read(
             reply.evidence = prompts.at_ends(reply.evidence)
         yield from (StageEvent(s) for s in trace.stages[1:])
         if reply.refusal is None:
-            reply.refusal = nothing_supports(question, reply.evidence, tables, reply.patient)
+            reply.silent = nothing_supports(question, reply.evidence, tables, reply.patient)
+            asks_model = reply.evidence and reads(home.settings.judge, home.settings.model)
+            reply.refusal = None if asks_model else reply.silent
     if reply.refusal:
         return
     reply.latest = tables.notes.latest()

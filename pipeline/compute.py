@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from datetime import date
 
+from ragq.index.spans import relatives
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.cues import PATTERNS
 from ragq.pipeline.evidence import Evidence, computation
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, dated
 from ragq.tools import patient_scores, person
 from ragq.tools.result import Line, Result, ToolError
 from ragq.tools.scope import Scope
@@ -64,6 +65,8 @@ def _call(tool: Tool, question: Question, tables: Tables, asked: str) -> TableAn
     try:
         result = tool({}, scope)
     except ToolError as error:
+        if tool is person.patient_age and (said := _age_in_notes(tables)):
+            return TableAnswer("table:age", (Statement(dated(said), (said,)),))
         if tables.notes.has_word(asked):
             return None
         absent = ", ".join(error.missing) or "that"
@@ -80,6 +83,18 @@ def _call(tool: Tool, question: Question, tables: Tables, asked: str) -> TableAn
         text = _in_spanish(text)
     lines = tuple(_line(n, route) for n in result.lines)
     return TableAnswer(route, (Statement(text, (computation(tool.name, result, tables.patient_shard, text), *lines)),))
+
+
+# A note that tells the birth or the age.
+_TOLD_AGE = re.compile(
+    r"\b(?:born (?:on )?\d|born \w+ \d|d\.?o\.?b\b|date of birth|nacid[oa]|fecha de nacimiento|\d{1,3}[- ]years?[- ]old|\d{1,3} años de edad)",
+    re.IGNORECASE,
+)
+
+
+def _age_in_notes(tables: Tables) -> Evidence | None:
+    """The latest line of the notes that tells the patient's birth or age."""
+    return next((e for e in tables.notes.matching(_TOLD_AGE) if not relatives(e.text)), None)
 
 
 def _line(line: Line, route: str) -> Evidence:

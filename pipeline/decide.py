@@ -11,14 +11,15 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal, cast
 
 from ragq.index.lexicon import Lexicon
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.words import forms, stems
 
-# Of the fit of the judge behind the other prompt.
-_COPYING = "_copying"
+# What a question is asked of: passages in general, passages behind the prompt that asks for words of them, or a patient's
+# record, whose questions are answerable more often and whose words say more.
+Asked = Literal["", "_copying", "_record"]
 
 
 @lru_cache(maxsize=1)
@@ -44,13 +45,12 @@ def coverage(question: str, evidence: Sequence[Evidence], lexicon: Lexicon) -> t
     return held, max(shares(question, evidence, lexicon), default=0.0)
 
 
-def answerable(covered: tuple[float, float] | None, judged: float | None, copying: bool = False) -> float:
-    """Probability that the evidence answers the question; `covered` is None where the two are in different languages,
-    `copying` is whether the judge was asked behind the prompt that asks for words of the evidence.
-    """
-    if covered is None:
-        return 1.0 if judged is None else _probability("answerable", {}, judged, "_foreign")
-    return _probability("answerable", {"together": covered[0], "best": covered[1]}, judged, _COPYING * copying)
+def answerable(covered: tuple[float, float] | None, judged: float | None, asked: Asked = "") -> float:
+    """Probability that the evidence answers the question; `covered` is None where the two are in different languages."""
+    if covered is None and judged is None:
+        return 1.0
+    known = {} if covered is None else {"together": covered[0], "best": covered[1]}
+    return _probability("answerable", known, judged, asked)
 
 
 def supported(held: float | None, judged: float | None) -> float | None:
@@ -60,18 +60,25 @@ def supported(held: float | None, judged: float | None) -> float | None:
     """
     if held is None and judged is None:
         return None
-    return _probability(
-        "supported", {} if held is None else {"held": held}, judged, "" if held is not None else "_foreign"
-    )
+    return _probability("supported", {} if held is None else {"held": held}, judged)
 
 
-def _probability(name: str, known: Mapping[str, float], judged: float | None, kind: str = "") -> float:
-    table = shipped()[name]["rules" if judged is None else f"judge{kind}"]
+def _fit(name: str, known: bool, judged: bool, asked: Asked) -> Mapping[str, Any]:
+    """The fitted numbers for what is known: the words held (not across languages), the judge's log odds."""
+    of_record = "_record" * (asked == "_record")
+    kind = f"rules{of_record}" if not judged else f"judge{asked}" if known else f"judge{of_record}_foreign"
+    return cast("Mapping[str, Any]", shipped()[name][kind])
+
+
+def _probability(name: str, known: Mapping[str, float], judged: float | None, asked: Asked = "") -> float:
+    table = _fit(name, bool(known), judged is not None, asked)
     values = dict(known) if judged is None else {**known, "judge": judged}
-    total = float(table["bias"]) + sum(float(table[k]) * v for k, v in values.items())
+    total = float(table["bias"]) + sum(float(table.get(k, 0.0)) * v for k, v in values.items())
     return 1 / (1 + math.exp(-max(min(total, 30.0), -30.0)))
 
 
-def threshold(name: str, mode: str, judged: bool, copying: bool = False) -> float:
-    """The least probability at which mode `normal`, `strict` or `lenient` answers (or lets a sentence out)."""
-    return float(shipped()[name]["judge" + _COPYING * copying if judged else "rules"]["threshold"][mode])
+def threshold(name: str, mode: str, judged: bool, asked: Asked = "", known: bool = True) -> float:
+    """The least probability at which mode `normal`, `strict` or `lenient` answers (or lets a sentence out); `known` as in
+    `answerable`: whether the words could be compared.
+    """
+    return float(_fit(name, known, judged, asked)["threshold"][mode])

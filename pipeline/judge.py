@@ -118,13 +118,15 @@ def _same() -> Any:  # noqa: ANN401 - torch is imported where it is used
     return torch.nn.Identity()
 
 
-def open_judge(name: str, model: str, engine: LlamaEngine, prefix: Sequence[int]) -> Judge:
-    """The judge of the settings: `rules`, `model`, or the path of a cross-encoder. Raises UsageError for another.
-
-    How sure a yes of a generator is has to be measured: one that `decide.toml` is not fitted for leaves it to the rules.
+def reads(name: str, model: str) -> bool:
+    """Whether the judge is the generator: how sure a yes of it is has to be measured, so one that `decide.toml` is not fitted
+    for leaves it to the rules.
     """
-    if name == "rules" or (name == "model" and model not in shipped()["fitted_for"]):
-        return RulesJudge()
-    if name == "model":
+    return name == "model" and model in shipped()["fitted_for"]
+
+
+def open_judge(name: str, model: str, engine: LlamaEngine, prefix: Sequence[int]) -> Judge:
+    """The judge of the settings: `rules`, `model`, or the path of a cross-encoder. Raises UsageError for another."""
+    if reads(name, model):
         return ModelJudge(engine, prefix)
-    return EntailmentJudge(expanded(name))
+    return RulesJudge() if name in ("rules", "model") else EntailmentJudge(expanded(name))

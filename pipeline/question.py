@@ -57,6 +57,13 @@ class Question:
         happened = bool(HAPPENED.match(fold(self.text))) or "allergy" in self.intents
         return happened and not self.is_general() and not self.intents & {"interaction", "safety"}
 
+    def asks_of_the_patient_alone(self) -> bool:
+        """Whether no page of a library can say it: what happened, or what is the patient's (`her job`) and no drug, lab or
+        condition.
+        """
+        is_theirs = self.is_personal() and not self.mentions and not GENERAL.search(fold(self.text))
+        return self.asks_what_happened() or (is_theirs and not self.intents & {"interaction", "safety", "medications"})
+
     def other_patient(self, patient: str | None) -> str | None:
         """The number of a patient that the question names and that is not the one whose record is open."""
         named = [m["id"] for m in NUMBERED.finditer(fold(self.text))]

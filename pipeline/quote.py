@@ -23,11 +23,15 @@ def as_quote(evidence: Evidence, question: Question, latest: str, told_apart: bo
     of a note that is to be `told_apart` from those of other days.
     """
     text = as_sentence(without_orders(shortened(evidence.quote, question.text)))
-    old = bool(evidence.date and evidence.date < latest and _PLAN.search(evidence.section.rpartition(" > ")[2]))
-    if old:
+    if evidence.date and evidence.date < latest and is_plan(evidence):
         return _THEN[question.language].format(day=evidence.date) + text
     by_day = told_apart and evidence.date and not evidence.document.endswith(STRUCTURED)
     return f"{evidence.date}: {text}" if by_day else text
+
+
+def is_plan(evidence: Evidence) -> bool:
+    """Whether a line stands under a plan: what was to happen, which may not have."""
+    return bool(_PLAN.search(evidence.section.rpartition(" > ")[2]))
 
 
 def shortened(text: str, question: str) -> str:

@@ -11,7 +11,7 @@ from ragq.engine.sampling import Sampling
 from ragq.index.spans import relatives, speaks_of
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Sentence
-from ragq.pipeline.decide import answerable, coverage, shares, supported, threshold
+from ragq.pipeline.decide import Asked, answerable, coverage, shares, supported, threshold
 from ragq.pipeline.events import Event, StageEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, strip_marks
@@ -19,7 +19,7 @@ from ragq.pipeline.judge import Judge, open_judge
 from ragq.pipeline.language import may_be
 from ragq.pipeline.pick import Pick, pick_lines, quotable, weighed
 from ragq.pipeline.question import Question
-from ragq.pipeline.quote import as_quote, shortened
+from ragq.pipeline.quote import as_quote, is_plan, shortened
 from ragq.pipeline.refuse import reason
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
@@ -38,6 +38,8 @@ MAX_BEARING = 4
 NEXT_SENTENCES = 2
 # A line that has this share of the choice is quoted even where it shares no word with the question.
 SURE_PICK = 0.6
+# So much less of a question for what happened does a plan hold.
+PLANNED = 1.5
 
 
 def read_evidence(
@@ -80,16 +82,16 @@ def read_evidence(
         with trace.stage("judge") as judge_note:
             stated = None if sure else judge.stated()
             covered = coverage(question.text, reply.evidence, tables.lexicon) if same else None
-            probability = answerable(covered, stated, copying)
-            mode = "patient" if settings.mode == "normal" and reply.patient is not None else settings.mode
-            needed = threshold("answerable", mode, stated is not None, copying)
+            asked: Asked = "_copying" if copying else "" if reply.patient is None else "_record"
+            probability = answerable(covered, stated, asked)
+            needed = threshold("answerable", settings.mode, stated is not None, asked, covered is not None)
             judge_note |= {"judge": judge.name, "stated": _rounded(stated), "covered": covered and [round(c, 3) for c in covered],
                            "answerable": round(probability, 3), "threshold": needed}  # fmt: skip
         yield StageEvent(trace.stages[-1])
         if engine.experts is not None:
             note["experts"] = engine.experts.report()
         if probability < needed and not sure:
-            reply.refusal = reason("no answer", question.language)
+            reply.refusal = reply.silent or reason("no answer", question.language)
             return
         boundaries = [*prompt.boundaries, prompt.asked]
         if copying:
@@ -97,7 +99,7 @@ def read_evidence(
             yield from _copy(engine, prompt, boundaries, question.text, reply, tables, short, trace, note)
         else:
             picks = pick_lines(engine, prompt.tokens, boundaries, len(reply.evidence))
-            reply.picks = weighed(picks, shares(question.text, reply.evidence, tables.lexicon))
+            reply.picks = weighed(picks, _held(question, reply.evidence, tables))
             note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
         _note_prefill(reply, len(prompt.tokens), trace)
         if way == "word":
@@ -106,6 +108,13 @@ def read_evidence(
     yield StageEvent(trace.stages[-1])
     if not reply.sentences and not sure:
         yield from _quote_picks(question, reply, tables, trace)
+
+
+def _held(question: Question, evidence: Sequence[Evidence], tables: Tables) -> list[float]:
+    """What each line holds of the question's words, less for a plan where it is asked what happened."""
+    of_past = question.asks_what_happened()
+    held = shares(question.text, evidence, tables.lexicon)
+    return [h - PLANNED * (of_past and is_plan(e)) for h, e in zip(held, evidence, strict=True)]
 
 
 def _word(
@@ -202,7 +211,7 @@ def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace)
         text = as_quote(line, question, reply.latest, several)
         yield from emit(reply, Sentence(text, (pick.number,), "quote", "the line itself"), trace)
     if not reply.sentences:
-        reply.refusal = reason("unrelated", question.language)
+        reply.refusal = reply.silent or reason("unrelated", question.language)
 
 
 def _judged(reply: Reply, judge: Judge, mode: str, trace: Trace) -> Iterator[Event]:

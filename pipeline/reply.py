@@ -15,7 +15,9 @@ from ragq.pipeline.trace import Trace
 
 @dataclass(slots=True)
 class Reply:
-    """The answer while it is being made."""
+    """The answer while it is being made; `silent` is why it would be refused if nobody can be asked whether the lines say it
+    in other words.
+    """
 
     question: str
     patient: str | None
@@ -24,6 +26,7 @@ class Reply:
     dropped: list[dict[str, str]]
     timings: dict[str, float]
     refusal: str | None = None
+    silent: str | None = None
     absent: str | None = None
     picks: Sequence[Pick] = ()
     pending: list[tuple[str, Verdict]] = field(default_factory=list)

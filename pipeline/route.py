@@ -291,7 +291,11 @@ def _without_list(question: Question, tables: Tables, name: str) -> Statement | 
     of_dose = "dose" in question.intents
     if question.intents & {"why", "when"}:
         return None
-    if tables.patient_shard and name in question.named("class") and not question.intents & {"stopped", "held", "started"}:
+    if (
+        tables.patient_shard
+        and name in question.named("class")
+        and not question.intents & {"stopped", "held", "started"}
+    ):
         return class_in_notes(question, tables, name)
     if not (question.polar or of_dose):
         return None

@@ -26,6 +26,4 @@ def content(text: str) -> set[str]:
 def forms(text: str, lexicon: Lexicon) -> dict[str, set[str]]:
     """Each content word's stem with the stems that stand for it: its own and its synonyms'."""
     wanted = content(text)
-    return {
-        stem(t): {stem(t), *(stem(x) for x in lexicon.synonyms(t))} for t in tokenize(text) if stem(t) in wanted
-    }
+    return {stem(t): {stem(t), *(stem(x) for x in lexicon.synonyms(t))} for t in tokenize(text) if stem(t) in wanted}

@@ -15,6 +15,11 @@ _SEED = typer.Option(0, metavar="N", min=0, help="Draws the --n questions and th
 
 @evaluation.command("qa")
 def qa(
+    records: str = typer.Option(
+        "clinic",
+        metavar="clinic|notes",
+        help="Of the sample clinic, or of three records that are notes alone, in everyday words.",
+    ),
     model: str | None = typer.Option(
         None, metavar="NAME", help="Generator: a registered name, a GGUF file or a hub id."
     ),
@@ -36,27 +41,34 @@ def qa(
 ) -> None:
     """Ask the sample clinic's gold questions and score the answers: facts, citations, abstention, values, times.
 
-    The home must hold the sample clinic as it is in this version; the answer cache is off.
+    The home must hold the sample clinic as it is in this version; the answer cache is off. The notes are put into a home of
+    their own beside it.
 
     Example: ragq eval qa --n 20 --json qa.json --html qa.html
 
-    Fails: exit 2 for an unknown kind or question id. Exit 4 when a model is not here or the clinic is not indexed, with
+    Fails: exit 2 for an unknown kind or question id, or other records. Exit 4 when a model is not here or the clinic is not indexed, with
     the command that helps.
     """
     import shlex
     import sys
 
-    from ragq.eval import page, report
+    from ragq.errors import UsageError
+    from ragq.eval import notes, page, report
     from ragq.eval.ratios import ratios_of
     from ragq.eval.suites import Selection, run
     from ragq.pipeline.rag import Ragq
+
+    if records not in ("clinic", "notes"):
+        raise UsageError(f"--records {records}: expected clinic or notes")
 
     earlier = report.read(against) if against else None
     names = tuple(name.strip() for name in ids.split(",") if name.strip()) if ids else ()
     selection = Selection(tuple(kind or ()), names, n, seed)
     flags = {"model": model, "top_k": top_k, "context_tokens": context_tokens, "max_tokens": max_tokens, "cache": False}
     with Ragq.open(home, **flags) as rag:
-        made = run(rag, selection, f"ragq {shlex.join(sys.argv[1:])}", json_file)
+        if records == "notes":
+            rag.settings = notes.settings_of(rag.settings)
+        made = run(rag, selection, f"ragq {shlex.join(sys.argv[1:])}", json_file, records)
     if html_file:
         page.write(made, html_file)
     typer.echo(report.table(made))

@@ -241,7 +241,9 @@ def _suites(
         return lambda file: bench.bench(name, quick, data, None, file, model, home)
 
     return {
-        "qa": lambda file: qa(model, 20 if quick else None, None, None, seed, file, file.with_suffix(".html"), None, None, None, None, home),
+        "qa": lambda file: qa(
+            "clinic", model, 20 if quick else None, None, None, seed, file, file.with_suffix(".html"), None, None, None, None, home
+        ),
         "faithfulness": lambda file: faithfulness(None, None, None, quick, seed, None, data, file, file.with_suffix(".html"), None, model, home),
         "ttft": lambda file: ttft(None, quick, seed, None, file, file.with_suffix(".html"), None, model, home),
         **{suite: part(name) for suite, name in _parts().items()},

@@ -139,7 +139,9 @@ def test_a_class_is_told_by_the_drugs_of_it_that_are_taken(empty_home, tmp_path,
         "2026-04-15": "Ibuprofen stopped today. Meloxicam 7.5 mg once daily started. INR 3.8; she had taken clarithromycin."
                       " Avoid clarithromycin with warfarin.",
     })  # fmt: skip
-    add_monographs(empty_home, ("ibuprofen", "simvastatin", "warfarin", "amoxicillin", "clarithromycin"), light_embedder, offsets)
+    add_monographs(
+        empty_home, ("ibuprofen", "simvastatin", "warfarin", "amoxicillin", "clarithromycin"), light_embedder, offsets
+    )
     add(empty_home / "index", "patient:900", folder, light_embedder, offsets)
     said = "The record has no medication list; the notes say, the latest first: "
     with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
