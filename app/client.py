@@ -72,6 +72,17 @@ def ask_once(home: Path, operation: str) -> dict[str, Any] | None:
         ) from None
 
 
+def has_ended(home: Path) -> bool:
+    """Whether a daemon that was told to stop lets go of the home within ANSWER_S seconds."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(run_dir(home) / "serve.lock", timeout=ANSWER_S, mode=0o600):
+            return True
+    except Timeout:
+        return False
+
+
 def reach(home: Path) -> socket.socket | None:
     """A connection to the home's daemon, which is started if need be; None when it does not come up in time.
 

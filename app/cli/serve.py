@@ -29,7 +29,7 @@ def serve(
     Fails: exit 2 when a daemon serves this home already or its folder cannot be used. --status and --stop: exit 4 when
     none does, exit 1 when it does not answer. Ctrl-C ends it with exit 130, SIGTERM with 143.
     """
-    from ragq.client import ask_once
+    from ragq.client import ask_once, has_ended
     from ragq.places import home_of
 
     place = home_of(home)
@@ -38,7 +38,8 @@ def serve(
         if found is None:
             typer.echo(json.dumps({"running": False}) if as_json else f"no daemon serves {place}")
             raise typer.Exit(MISSING)
-        _tell({"running": not stop, **{k: v for k, v in found.items() if k != "last"}}, as_json)
+        running = not (stop and has_ended(place))
+        _tell({"running": running, **{k: v for k, v in found.items() if k != "last"}}, as_json)
         return
     from ragq.serve import serve as run
     from ragq.settings import load
@@ -51,7 +52,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     elif "stopped" in found:
-        typer.echo(f"stopped process {found['stopped']}")
+        typer.echo(f"{'told to stop:' if found['running'] else 'stopped'} process {found['stopped']}")
     else:
         for key, value in found.items():
             typer.echo(f"{key:<14} {value}")

@@ -118,9 +118,11 @@ def test_a_client_that_is_killed_takes_its_question_with_it(daemon, copied_home,
 
 
 def test_stop_ends_it_and_takes_the_socket_away(daemon, copied_home, ragq):
-    assert ragq(copied_home, "serve", "--stop").returncode == 0
-    assert daemon.wait(60) == 0
+    done = ragq(copied_home, "serve", "--stop")
+    assert done.returncode == 0
+    assert done.stdout == f"stopped process {daemon.pid}\n"
     assert not socket_path(copied_home).exists()
+    assert daemon.wait(60) == 0
     assert ragq(copied_home, "serve", "--status").returncode == 4
 
 
