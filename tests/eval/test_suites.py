@@ -117,6 +117,9 @@ def test_the_command_prints_a_table_and_compares_with_an_earlier_report(
     assert "q085 · " in (tmp_path / "a.html").read_text(encoding="utf-8")
     same = ragq(gold_home, "eval", "regress", str(out), str(out))
     assert same.returncode == 0, same.stderr
+    other = ragq(gold_home, "eval", "qa", "--records", "mine")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "expected clinic or notes" in other.stderr
     unknown = ragq(gold_home, "eval", "speed")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "speed" in unknown.stderr
