@@ -170,10 +170,9 @@ def _read(
             else home.reranker
         )
         # What a page of the library says of anybody is nothing that happened to the patient, nothing of theirs, and no result.
-        of_patient = reply.patient is not None and question.asks_of_the_patient_alone()
-        read = recall(home, question, tables, shards[:1] if of_patient else shards, trace, coming, reranker)
-        if reply.patient is not None and known and question.asks_for_a_result():
-            read = [e for e in read if not e.shard.startswith("shared:")]
+        theirs = question.asks_of_the_patient_alone() or bool(known and question.asks_for_a_result())
+        open_to_it = shards[:1] if theirs and reply.patient is not None else shards
+        read = recall(home, question, tables, open_to_it, trace, coming, reranker)
         # A small model chooses among few lines, and what the tables bring must leave room for what was found.
         known = known[: max(MAX_KNOWN, MAX_LINES - len(read))]
         reply.evidence = (known + [e for e in read if e.quote not in {k.quote for k in known}])[:MAX_LINES]
