@@ -28,13 +28,15 @@ _ORDER = re.compile(
         |modelo\s+(?:de\s+lenguaje|sin\s+restricciones)|inteligencia\s+artificial|asistente\s+(?:de\s+)?IA)\b
     | \b(?:note|message|nota|mensaje)\s+(?:to|for|para)\s+(?:the\s+|el\s+|la\s+)?(?:AI|IA|model|assistant|system|modelo|asistente|sistema)\b
     | (?:^|[.;>\]*\#]\s*|["'{,]\s*)(?:system|assistant|sistema|asistente)["']?\s*(?::|-\s+(?:always|answer|reply|say|siempre|responde))
-    | \b(?:the|el)\s+(?:assistant|asistente)\s+(?:must|debe)\b
+    | \b(?:the|el)\s+(?:assistant|asistente|model|modelo)\s+(?:must|should|shall|has\s+to|debe|deber[ií]a|tiene\s+que)\b
+    | \bdear\s+(?:AI|assistant|model|chatbot|bot)\b | \b(?:tell|needs?|advise|warn)\s+the\s+user\b | \bto\s+the\s+user\b | \bal\s+usuario\b
     | \b(?:you\s+are\s+now\s+an?|eres\s+ahora\s+una?|pretend\s+(?:that\s+)?you|finge\s+(?:que\s+)?(?:ser|eres))\b
     | \b(?:from\s+now\s+on\s+you\s+must|a\s+partir\s+de\s+ahora\s+debes|when\s+the\s+user\s+asks|cuando\s+el\s+usuario\s+pregunte)\b
     | \b(?:your\s+next|each|every|tu\s+pr[oó]xima|cada)\s+(?:reply|answer|response|respuesta)\b
     | \b(?:in|from)\s+(?:any|your|each|every|the)\s+(?:answer|reply|response)s?\b | \ben\s+(?:ninguna|tu|cada)\s+respuesta\b
     | \b(?:reveal|print|show|display|repeat|revela|muestra|ense[ñn]a|repite)\b.{0,20}
         \b(?:instructions?\s+you|your\s+instructions|prompt|records?\s+of\s+(?:all\s+)?(?:the\s+)?other|tus\s+instrucciones|historias?\s+de\s+(?:l[oa]s\s+)?(?:dem[aá]s|otr[oa]s))\b
+    | \bnew\s+instructions?\s+(?:to|for)\s+(?:the\s+)?(?:model|AI|assistant|system)\b
     | \b(?:new\s+(?:instructions?|task)|nuevas?\s+(?:instrucci[oó]n|instrucciones|tarea))\s*:
     | \b(?:end\s+of\s+(?:the\s+)?(?:evidence|context|record)|fin\s+de\s+(?:la\s+evidencia|el\s+contexto|la\s+historia))\b
     | \b(?:call\s+(?:the|another)\s+tool|llama\s+a\s+(?:la|otra)\s+herramienta)\b | \{\s*"(?:tool|function|tool_call)"\s*:

@@ -114,13 +114,14 @@ def tables_of(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:
     shared = [s for s in shards if s.is_shared]
     facts = [f for s in own for f in s.facts()]
     rows = [i for s in shared for i in s.interactions()]
+    record = read_record(facts, lexicon)
     return Tables(
-        read_record(facts, lexicon),
+        record,
         rows,
         lexicon,
         own[0].owner if own else "",
         shared[0].owner if shared else "",
-        Notes(own or shared, lexicon),
+        Notes(own or shared, lexicon, record.name),
         Library(shared, lexicon),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from ragq.index.spans import relatives
 from ragq.index.stopwords import ASKING_WORDS
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.cues import PATTERNS
@@ -65,10 +64,8 @@ def _call(tool: Tool, question: Question, tables: Tables, asked: str) -> TableAn
     try:
         result = tool({}, scope)
     except ToolError as error:
-        if tool is person.patient_age and (said := _age_in_notes(tables)):
-            return TableAnswer("table:age", (Statement(dated(said), (said,)),))
-        if tables.notes.has_word(asked):
-            return None
+        if said := _in_notes(tool, asked, tables):
+            return TableAnswer("table:notes", tuple(Statement(dated(e), (e,)) for e in said))
         absent = ", ".join(error.missing) or "that"
         return TableAnswer(
             route, refusal=str(error), absent=_in_spanish(absent) if question.language == "es" else absent
@@ -85,16 +82,36 @@ def _call(tool: Tool, question: Question, tables: Tables, asked: str) -> TableAn
     return TableAnswer(route, (Statement(text, (computation(tool.name, result, tables.patient_shard, text), *lines)),))
 
 
-# A note that tells the birth or the age.
+def _in_notes(tool: Tool, asked: str, tables: Tables) -> list[Evidence]:
+    """What the notes say of what cannot be computed: the age, or lines with the value's name and a number, the latest two."""
+    if tool is person.patient_age:
+        return [said] if (said := _age_in_notes(tables)) else []
+    name = re.compile(re.escape(re.sub(r"\W*(?:score|estimated|calculated)\W*", "", asked)) + r"(?!\w)")
+    rows = [
+        e
+        for e in tables.notes.matching(re.compile(r"\d"))
+        if (m := name.search(fold(e.text))) and re.search(r"\d", e.text[m.end() :])
+    ]
+    return [e for e in rows if not tables.notes.is_anothers(e.text)][:2]
+
+
+# A note that tells the birth or the age; an age that was is none now.
 _TOLD_AGE = re.compile(
-    r"\b(?:born (?:on )?\d|born \w+ \d|d\.?o\.?b\b|date of birth|nacid[oa]|fecha de nacimiento|\d{1,3}[- ]years?[- ]old|\d{1,3} años de edad)",
+    r"\b(?:born (?:on )?\d|born \w+ \d|d\.?o\.?b\b|date of birth|nacid[oa]|fecha de nacimiento|\d{1,3}[- ]years?[- ]old|aged \d{1,3}"
+    r"|(?:de|tiene) \d{1,3} años)",
     re.IGNORECASE,
 )
+_PAST = re.compile(r"\b(?:was|were|when|cuando|ten[ií]a)\b", re.IGNORECASE)
+_DOCTOR = re.compile(r"\b(?:Dr|Dra|Prof|Nurse)\b")
 
 
 def _age_in_notes(tables: Tables) -> Evidence | None:
     """The latest line of the notes that tells the patient's birth or age."""
-    return next((e for e in tables.notes.matching(_TOLD_AGE) if not relatives(e.text)), None)
+    for said in tables.notes.matching(_TOLD_AGE):
+        before = said.text[: _TOLD_AGE.search(said.text).start()]  # type: ignore[union-attr]
+        if not tables.notes.is_anothers(before) and not _DOCTOR.search(before) and not _PAST.search(said.text):
+            return said
+    return None
 
 
 def _line(line: Line, route: str) -> Evidence:
@@ -116,7 +133,7 @@ _SPANISH = (
     ("vascular disease", "enfermedad vascular"), ("hypertension", "hipertensión"), ("female", "mujer"), ("male", "varón"),
     (" years", " años"), ("at ", "a los "), ("The ", "El dato de "), (" is of ", " es del "),
     ("weight", "peso"), ("height", "talla"), ("creatinine", "creatinina"),
-    ("date of birth", "fecha de nacimiento"), ("albumin", "albúmina"), ("calcium", "calcio"),
+    ("that", "eso"), ("date of birth", "fecha de nacimiento"), ("albumin", "albúmina"), ("calcium", "calcio"),
     ("alcohol (drinks a week)", "alcohol"), ("atrial fibrillation", "fibrilación auricular"),
 )  # fmt: skip
 

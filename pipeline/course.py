@@ -11,7 +11,7 @@ from ragq.index.store import Cited
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.evidence import computation
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, dated, medication_evidence, row, say, told
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, of_day, row, say, told
 from ragq.tools.labs import extreme, numeric
 from ragq.tools.record import Medication
 from ragq.tools.result import Result, ToolError
@@ -80,7 +80,9 @@ def labs(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswe
         if not found and len(names) > 1:
             statements.append(Statement(say(question, "no_lab", name=lab), ()))
     if not any(s.evidence for s in statements) and any(
-        has_value(e.text, tables) for lab in names for e in tables.notes.naming(lab)
+        has_value(e.text, tables) and not tables.notes.is_anothers_value(e, lab)
+        for lab in names
+        for e in tables.notes.naming(lab)
     ):
         return _labs_in_notes(question, tables, names[0]) if len(names) == 1 else None
     if not any(s.evidence for s in statements):
@@ -94,12 +96,14 @@ def _labs_in_notes(question: Question, tables: Tables, lab: str) -> TableAnswer 
     day where all or the course is asked; None where no day is known, or a highest or lowest value is asked for.
     """
     lines = [e for e in tables.notes.naming(lab) if has_value(e.text, tables) and not _AIM.search(fold(e.text))]
-    if not lines or not all(e.date for e in lines) or question.intents & {"highest", "lowest"}:
+    lines = [e for e in lines if not tables.notes.is_anothers_value(e, lab)]
+    if not any(e.date for e in lines) or question.intents & {"highest", "lowest"}:
         return None
     folded = fold(question.text)
     every = "trend" in question.intents or (_ALL.search(folded) and not _LATEST.search(folded))
     kept = lines[:MAX_LINES] if every else [e for e in lines if e.date == lines[0].date][:2]
-    return TableAnswer(ROUTE, tuple(Statement(dated(e), (e,)) for e in kept))
+    kept += [e for e in lines if not e.date and e not in kept][:1]
+    return TableAnswer(ROUTE, tuple(Statement(of_day(question, e), (e,)) for e in kept))
 
 
 def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bool = False) -> TableAnswer:

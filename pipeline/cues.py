@@ -22,7 +22,8 @@ _CUES: dict[Intent, str] = {
     "safety": r"reasons?\s+not\s+to\s+(?:give|use|start|prescribe) ok okay"
     r" allowed safe(?:ly)? can could may give given giving add adding prescrib\w+ avoid\w* contraindicat\w+"
     r" puede\w* puedo dar darle anadir permitid\w+ segur[oa] contraindicad\w+ recetar",
-    "medications": r"medication\w* medicine\w* meds drugs? medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
+    "medications": r"what\s+(?:is|are)\s+(?:he|she|they|the\s+patient)\s+(?:taking|on) que\s+(?:esta\s+tomando|toma)"
+    r" medication\w* medicine\w* meds drugs? medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
     "conditions": r"problem\w* diagnos\w+ condition\w* diagnostic\w+ problema\w* enfermedad\w* comorbid\w+",
     "trend": r"trend over\s+time evoluci\w+ tendencia history\s+of\s+results changes? changed cambiado values valores",
     "highest": r"highest maximum max peak greatest mayor maxim[oa] alt[oa]",
@@ -49,7 +50,7 @@ MODAL = re.compile(
 
 # Words that ask for nothing besides what the rest of the question asks for.
 FILLER = re.compile(
-    r"\b(?:most recent(?:ly)?|(?:ever )?recorded|on record|anything|something|algo|between|entre"
+    r"\b(?:most recent(?:ly)?|known|conocid[oa]s?|(?:ever )?recorded|on record|anything|something|algo|between|entre"
     r"|(?:on |el )?(?:the )?(?:day|dia)(?: (?:of|that|de|que))?)\b"
 )
 
@@ -72,7 +73,8 @@ GENERAL = re.compile(
 )
 # An event or a person: what only the record can tell of a patient.
 HAPPENED = re.compile(
-    r"\W*(?:when (?:was|were|did|is)|how many times|has|have|had|did|was|were|who|any|cuando|cuantas veces|ha|tuvo|quien)\b"
+    r"\W*(?:when (?:was|were|did|is)|why (?:was|were|did)|how many times|has|have|had|did|was|were|who|any|cuando|cuantas veces|por que se|ha|tuvo"
+    r"|quien)\b"
 )
 # A patient by number: `patient 4`, `paciente n.º 12`; not `patient 80 years old`.
 NUMBERED = re.compile(

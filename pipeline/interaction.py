@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 
 from ragq.pipeline.evidence import Evidence, from_row
+from ragq.pipeline.notes import ALLERGY, REACTION
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import (
     Statement,
     TableAnswer,
     Tables,
+    as_asked,
     as_sentence,
     dated,
     medication_evidence,
@@ -121,20 +123,26 @@ def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> Ta
 
 
 def class_in_notes(question: Question, tables: Tables, name: str) -> Statement | None:
-    """What the notes say last of each drug of a class that is taken, where the record has no medication list; that they name
-    none only where a monograph tells what the class holds.
+    """What the notes say last of each drug of a class that is taken, where the record has no medication list; that none is,
+    only where a monograph tells what the class holds.
     """
     taken, lexicon = tables.notes.taken(), tables.lexicon
     rows = list(dict.fromkeys(e for d, e in taken.items() if name in (*lexicon.classes_of(d), *lexicon.kin(d))))
-    if rows:
-        rows = sorted(rows, key=lambda e: e.date or "", reverse=True)[:MAX_NAMED]
-        return Statement(say(question, "no_list", said=" ".join(map(dated, rows))), tuple(rows))
-    return _no_class_in_notes(question, tables, [name]) if lexicon.members(name) else None
+    if not rows and lexicon.members(name):
+        return _no_class_in_notes(question, tables, [name])
+    rows = sorted(rows or tables.notes.naming(name)[:MAX_SAID], key=lambda e: e.date or "", reverse=True)[:MAX_NAMED]
+    return Statement(say(question, "no_list", said=" ".join(map(dated, rows))), tuple(rows)) if rows else None
 
 
 def _no_class_in_notes(question: Question, tables: Tables, classes: Sequence[str]) -> Statement | None:
+    """That the notes name no drug of the classes that is taken, with what they say of one that is not, or else of the others."""
+    text = say(question, "no_class_in_notes", name=" / ".join(as_asked(question, [c]) for c in classes))
+    ended = set(tables.notes.ended().values())
+    named = list(dict.fromkeys(e for c in classes for e in tables.notes.naming(c)))
+    if said := sorted(named, key=lambda e: (e not in ended, tables.notes.is_anothers(e.text)))[:MAX_SAID]:
+        return Statement(" ".join([text, *map(dated, said)]), tuple(said))
     named = _lines(tables, _taken(tables))[:MAX_NAMED]
-    return Statement(say(question, "no_class_in_notes", name=" / ".join(classes)), tuple(named)) if named else None
+    return Statement(text, tuple(named)) if named else None
 
 
 def _no_pair(
@@ -178,16 +186,22 @@ def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAns
     listed = [m.drug for m in tables.record.active()]
     new = [d for d in drugs if d not in listed]
     active = [d for d in _taken(tables) if d not in new]
-    if not new or not active:
+    if not new:
         return None
     allergies = [
         c for c in tables.record.allergies
         if c.row.status not in ("refuted", "entered-in-error") and any(is_about(c, d, tables.lexicon) for d in new)
     ]  # fmt: skip
     statements = [Statement(told(c, question), (row(c, tables, "allergies"),)) for c in allergies]
+    if not tables.record.allergies:
+        statements += _reactions_in_notes(tables, new)
+    if not tables.record.medications:
+        ended = tables.notes.ended()
+        statements += [Statement(dated(ended[d]), (ended[d],)) for d in new if d in ended]
     statements += [pair_statement(question, tables, p) for p in check(new, active, tables.interactions, tables.lexicon)]
     statements += [_same_class(question, tables, *pair) for pair in duplicates(new, active, tables.lexicon)]
-    named = [e for d in new for e in tables.notes.naming(d)]
+    told_of = {e for s in statements for e in s.evidence}
+    named = [e for d in new for e in tables.notes.naming(d) if e not in told_of]
     for evidence in named[:2]:
         statements.append(Statement(as_sentence(evidence.text), (evidence,)))
     if not statements and not listed:
@@ -196,3 +210,10 @@ def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAns
         text = say(question, "nothing_against", name=", ".join(new), others=", ".join(shown(d, tables) for d in active))
         statements = [Statement(text, tuple(medication_evidence(m, tables) for m in tables.record.active()))]
     return TableAnswer("tool:safety", tuple(statements))
+
+
+def _reactions_in_notes(tables: Tables, drugs: Sequence[str]) -> list[Statement]:
+    """What the notes say of the patient's allergies and reactions to the drugs, or to their classes."""
+    names = dict.fromkeys(n for d in drugs for n in (d, *tables.lexicon.kin(d)))
+    said = [e for n in names for e in tables.notes.naming(n) if ALLERGY.search(e.text) or REACTION.search(e.text)]
+    return [Statement(dated(e), (e,)) for e in dict.fromkeys(said) if not tables.notes.is_anothers(e.text)][:MAX_SAID]

@@ -11,7 +11,7 @@ Language = Literal["en", "es"]
 
 _SPANISH = frozenset(
     "el la los las una es son esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia "
-    "interaccion toma sigue medicacion ultimo ultima tratamiento suspendio se al y o no "
+    "interaccion interacciones alergias medicamentos toma sigue medicacion ultimo ultima tratamiento suspendio se al y o no "
     "edad anos aclaramiento creatinina filtrado evolucion".split(" ")
 )
 _ENGLISH = frozenset(

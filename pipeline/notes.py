@@ -10,35 +10,31 @@ from functools import cached_property
 from ragq.compress.extractive import sentences
 from ragq.index.inert import without_orders
 from ragq.index.lexicon import Lexicon, spelling
-from ragq.index.spans import protected, relatives
 from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
+from ragq.pipeline.said import Saying, State, has_dose, is_anothers, names_of_patient, sayings
 
 _LEVEL = re.compile(r"\s*(?:levels?|concentrations?|nivel(?:es)?)\b", re.IGNORECASE)
 
-ALLERGY = re.compile(r"\b(?:allerg|al[eé]rgi|anaphyla|anafil)\w*", re.IGNORECASE)
+ALLERGY = re.compile(r"\b(?:allerg|al[eé]rgi|anaphyla|anafil|nkd?a\b)\w*", re.IGNORECASE)
 # What a drug may have done without anybody calling it an allergy.
 REACTION = re.compile(
     r"\b(?:reaction|reacci[oó]n|hypersensitiv|hipersensib|urticaria|hives|angioedema|intoleran|rash|exantema|erupci[oó]n)\w*",
     re.IGNORECASE,
 )
-# What is not to be taken, or was for a time that is over.
-_NOT_TAKEN = re.compile(
-    r"\b(?:avoid\w*|(?:not|never) to (?:be )?(?:take|taken|use|used|given?)|evit\w+|no (?:debe )?tomar"
-    r"|had (?:taken|been (?:taking|on|given))|hab[ií]a (?:tomado|estado)|finished|completed|termin(?:[oó]|ad[oa]))\b",
-    re.IGNORECASE,
-)
-
-_DOSES = (" mg", " mcg", " g", " ml", " u")
+# Columns of a table in plain text.
+_COLUMNS = re.compile(r"\S(?:[ ]{3,}|\t)\S")
 
 
 class Notes:
     """Read on first use; a record is a few thousand tokens, so this costs milliseconds."""
 
-    def __init__(self, shards: Sequence[Shard], lexicon: Lexicon) -> None:
+    def __init__(self, shards: Sequence[Shard], lexicon: Lexicon, patient_name: str = "") -> None:
+        """`patient_name` is the recorded one, "" where no table tells it."""
         self._shards = shards
         self._lexicon = lexicon
+        self._recorded = patient_name
 
     def naming(self, name: str) -> list[Evidence]:
         """Sentences that name a drug, class, lab or condition, latest document first; a drug's name may be spelt as in
@@ -56,32 +52,66 @@ class Notes:
         return {name: sorted(rows, key=lambda e: e.date or "", reverse=True) for name, rows in found.items()}
 
     def taken(self) -> dict[str, Evidence]:
-        """By drug what the notes say of it: the latest sentence with a dose, else the latest; not of drugs that are only a
-        relative's, an allergy, to be avoided or of the past, or that a sentence of the last day that names them calls stopped.
+        """By drug what the notes say of it: the latest sentence with a dose, else the latest. Of each drug the last day counts
+        that says anything: not taken is what was ended or is not to be taken then, and what is only somebody else's.
         """
         return self._taken
 
     @cached_property
     def _taken(self) -> dict[str, Evidence]:
         found: dict[str, Evidence] = {}
-        for name, rows in self.drugs().items():
-            own = [e for e in rows if not relatives(e.text)]
-            if not any(self._may_be_taken(e.text) for e in own):
+        for drug, said in self._sayings.items():
+            states = self._last_states(said)
+            if "ended" in states or not states & {"taken", "named"}:
                 continue
-            if not any(self._ends(e.text) for e in own if e.date == own[0].date):
-                found[name] = next((e for e in own if self.has_dose(e.text)), own[0])
+            rows = [(e, s) for e, s in said if s.state in states & {"taken", "named"}]
+            dosed = [e for e, s in said if s.state == "taken" and s.dosed]
+            found[drug] = dosed[0] if dosed else rows[0][0]
         return found
+
+    def ended(self) -> dict[str, Evidence]:
+        """By drug the latest sentence that ends it, of those that are not taken again."""
+        last = {drug: [e for e, s in said if s.state == "ended"] for drug, said in self._sayings.items()}
+        return {drug: rows[0] for drug, rows in last.items() if rows and drug not in self._taken}
+
+    def is_anothers(self, text: str) -> bool:
+        """Whether a sentence speaks of somebody beside the patient."""
+        return is_anothers(text, self._names_of_patient)
+
+    def is_anothers_value(self, evidence: Evidence, lab: str) -> bool:
+        """Whether the part of a sentence that names the lab speaks of somebody beside the patient."""
+        parts = [p for p in re.split(r"[;,]", evidence.text) if any(m.name == lab for m in self._lexicon.find(p))]
+        return any(self.is_anothers(p) for p in parts)
+
+    def of_anothers_drug(self, evidence: Evidence, drug: str) -> bool:
+        """Whether a sentence says of the drug only that somebody else takes it."""
+        said = [s.state for s in sayings(evidence.text, self._lexicon, self._names_of_patient) if s.drug == drug]
+        return bool(said) and set(said) == {"other"}
+
+    def _last_states(self, said: Sequence[tuple[Evidence, Saying]]) -> set[State]:
+        """What the last day says that says anything of the patient taking it; of one that only names it, that."""
+        by_day: dict[str, set[State]] = {}
+        for evidence, saying in said:
+            by_day.setdefault(evidence.date or "", set()).add(saying.state)
+        decided = [states for states in by_day.values() if states & {"taken", "ended", "not"}]
+        return (decided or [*by_day.values()])[0]
+
+    @cached_property
+    def _sayings(self) -> dict[str, list[tuple[Evidence, Saying]]]:
+        """By drug, latest first."""
+        found: dict[str, list[tuple[Evidence, Saying]]] = {}
+        for evidence in sorted(self._sentences, key=lambda e: e.date or "", reverse=True):
+            for saying in sayings(evidence.text, self._lexicon, self._names_of_patient):
+                found.setdefault(saying.drug, []).append((evidence, saying))
+        return found
+
+    @cached_property
+    def _names_of_patient(self) -> frozenset[str]:
+        return names_of_patient([c.text for shard in self._shards for c in shard.chunks()], self._recorded)
 
     def has_dose(self, text: str) -> bool:
         """Whether a text holds a mass, a volume or units."""
-        return any(s.kind == "number" and s.norm.endswith(_DOSES) for s in protected(text, self._lexicon))
-
-    def _may_be_taken(self, text: str) -> bool:
-        kept_from = any(pattern.search(text) for pattern in (ALLERGY, REACTION, _NOT_TAKEN))
-        return self.has_dose(text) or not kept_from
-
-    def _ends(self, text: str) -> bool:
-        return any(s.kind == "negation" and s.norm == "stop" for s in protected(text, self._lexicon))
+        return has_dose(text, self._lexicon)
 
     def with_next(self, evidence: Evidence, n: int) -> Evidence:
         """The line with the next `n` sentences of its passage, word for word; a line of no note stays as it is."""
@@ -132,7 +162,7 @@ class Notes:
             for shard in self._shards
             for chunk in shard.chunks()
             for start, end in sentences(chunk.text)
-            if (quote := chunk.text[start:end].strip())
+            for quote in _rows(chunk.text[start:end].strip())
         ]
 
     @cached_property
@@ -153,3 +183,9 @@ class Notes:
             if mention.kind in ("drug", "unknown-drug") and _LEVEL.match(text, mention.end):
                 names.add(f"{mention.name} level")
         return names
+
+
+def _rows(sentence: str) -> list[str]:
+    """The lines of a table in plain text, which have nothing to do with each other; else the sentence."""
+    lines = [line.strip() for line in sentence.splitlines() if line.strip()]
+    return lines if sum(bool(_COLUMNS.search(line)) for line in lines) > 1 else [sentence] * bool(sentence)

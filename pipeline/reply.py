@@ -47,15 +47,17 @@ def emit(reply: Reply, sentence: Sentence, trace: Trace) -> Iterator[Event]:
     """Let a sentence out: its evidence numbers become citation numbers in the order of first use. Numbers in brackets that
     stand in a document (`[12]`) are left to its quote: in an answer they would pass for citations of ours.
     """
+    if not (text := strip_marks(sentence.text)):
+        return
     reply.timings.setdefault("ttft_ms", round(trace.elapsed_ms(), 1))
     cited = dict.fromkeys(sentence.citations)
     new = [n for n in cited if n not in reply.cited]
     reply.cited = (*reply.cited, *new)
     numbers = [reply.cited.index(n) + 1 for n in cited]
-    shown = replace(sentence, text=strip_marks(sentence.text), citations=tuple(numbers))
-    text = reply.joint() + marked(shown)
-    reply.text += text
-    yield TokenEvent(text)
+    shown = replace(sentence, text=text, citations=tuple(numbers))
+    told = reply.joint() + marked(shown)
+    reply.text += told
+    yield TokenEvent(told)
     reply.sentences.append(shown)
     for n in new:
         yield CitationEvent(citation_of(reply.cited.index(n) + 1, reply.evidence[n - 1]))

@@ -28,6 +28,7 @@ from ragq.pipeline.tables import (
     as_sentence,
     dated,
     medication_evidence,
+    of_day,
     row,
     say,
     told,
@@ -83,7 +84,7 @@ _NEXT_WORDS = frozenset(
 # The time set for it, not `next to the door` or `she turns 80 next month`.
 _SET = re.compile(
     r"\b(?:next|pr[oó]xim[oa])\s+(?:review|visit|appointment|check|clinic|blood|INR|cita|revisi[oó]n|visita|control|anal[ií]tica)\w*"
-    r"|\b(?:follow[- ]?up|review|see (?:her|him|them) again|return|recheck|revisi[oó]n|control)\s+(?:in|on|at|en|el)\b",
+    r"|\b(?:follow[- ]?up|review|see (?:her|him|them) again|return|recheck|revisi[oó]n|control)\s+(?:in|on|at|en|el)\b|\b(?:r/v|f/u)\s+(?:in\s+)?\d",
     re.IGNORECASE,
 )
 
@@ -119,6 +120,8 @@ def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAn
 
 # Drugs that only the notes name and that are told with the medication list.
 MAX_OTHERS = 6
+# Lines of the notes that stand for a medication list.
+MAX_LISTED = 12
 MEDICATION_INTENTS = frozenset({"status", "stopped", "held", "dose", "when", "why", "started", "medications"})
 
 
@@ -128,6 +131,8 @@ def _lines(question: Question, route: str, rows: Sequence[Cited], tables: Tables
 
 def _list(question: Question, tables: Tables) -> TableAnswer | None:
     """Everything active: medications or problems."""
+    if {"medications", "stopped"} <= question.intents:
+        return _stopped(question, tables)
     if "medications" in question.intents:
         return _medications(question, tables)
     if "conditions" in question.intents:
@@ -157,14 +162,23 @@ def _medications(question: Question, tables: Tables) -> TableAnswer | None:
     return TableAnswer(listed.route, (*listed.statements, Statement(text, evidence)))
 
 
+def _stopped(question: Question, tables: Tables) -> TableAnswer | None:
+    """The medications that were ended: those of the list, or, where the record has none, the notes' last line on each."""
+    if tables.record.medications:
+        rows = [m.cited for m in tables.record.medications if not m.is_active]
+        return _lines(question, "table:medications", rows, tables) if rows else None
+    said = list(dict.fromkeys(tables.notes.ended().values()))[:MAX_OTHERS] if tables.patient_shard else []
+    return TableAnswer("table:medications", tuple(Statement(dated(e), (e,)) for e in said)) if said else None
+
+
 def _medications_in_notes(question: Question, tables: Tables) -> TableAnswer | None:
     """What the notes say last of each drug's dose, with its day, where the record has no medication list. Nothing tells for sure
     what is taken then.
     """
     rows = list(dict.fromkeys(tables.notes.taken().values())) if tables.patient_shard else []
-    rows = sorted(
-        (e for e in rows if e.date and tables.notes.has_dose(e.text)), key=lambda e: e.date or "", reverse=True
-    )[:MAX_OTHERS]
+    rows = sorted((e for e in rows if tables.notes.has_dose(e.text)), key=lambda e: e.date or "", reverse=True)[
+        :MAX_LISTED
+    ]
     if not rows:
         return None
     text = say(question, "no_list", said=" ".join(map(dated, rows)))
@@ -211,12 +225,13 @@ def _only_in_notes(question: Question, key: str, name: str, rows: Sequence[Evide
 
 def _allergies_in_notes(tables: Tables, names: Sequence[str]) -> TableAnswer | None:
     """Without allergies in the structured record, every line of the notes that speaks of one, or of a reaction to what is
-    asked about; those that name it first, then the latest first.
+    asked about: the patient's own before others', those that name it first, then the latest first.
     """
     alike = dict.fromkeys(c for n in names for c in (n, *tables.lexicon.kin(n)))
     named = [e for n in alike for e in tables.notes.naming(n) if ALLERGY.search(e.text) or REACTION.search(e.text)]
     to_drugs = [e for e in tables.notes.matching(REACTION) if _names_a_drug(e.text, tables)]
-    rows = list(dict.fromkeys([*named, *tables.notes.matching(ALLERGY), *(() if names else to_drugs)]))[:4]
+    rows = list(dict.fromkeys([*named, *tables.notes.matching(ALLERGY), *(() if names else to_drugs)]))
+    rows = sorted(rows, key=lambda e: tables.notes.is_anothers(e.text))[:4]
     return TableAnswer("table:allergies", tuple(Statement(as_sentence(e.text), (e,)) for e in rows)) if rows else None
 
 
@@ -289,18 +304,24 @@ def _without_list(question: Question, tables: Tables, name: str) -> Statement | 
     what was written last is told, and when.
     """
     of_dose = "dose" in question.intents
-    if question.intents & {"why", "when"}:
+    if not tables.patient_shard or question.intents & {"why", "when"}:
         return None
-    if (
-        tables.patient_shard
-        and name in question.named("class")
-        and not question.intents & {"stopped", "held", "started"}
-    ):
-        return class_in_notes(question, tables, name)
-    if not (question.polar or of_dose):
-        return None
-    rows = [e for e in tables.notes.naming(name) if not of_dose or has_value(e.text, tables)][:2]
-    return Statement(say(question, "no_list", said=" ".join(map(dated, rows))), tuple(rows)) if rows else None
+    if name in question.named("class"):
+        asks_of_past = question.intents & {"stopped", "held", "started"}
+        return None if asks_of_past else class_in_notes(question, tables, name)
+    rows = [e for e in tables.notes.naming(name) if not of_dose or has_value(e.text, tables)]
+    own = [e for e in rows if not tables.notes.of_anothers_drug(e, name)]
+    if rows and not own:
+        said = " ".join(map(dated, rows[:2]))
+        return Statement(say(question, "only_others", name=as_asked(question, [name]), said=said), tuple(rows[:2]))
+    ends = tables.notes.ended().get(name)
+    if ends:
+        own = [ends, *(e for e in own if e != ends)]
+    over = ends and question.polar and not question.intents - {"status", "dose", "medications"}
+    kept = [*own[:2], *[e for e in own[2:] if not e.date][:1]]
+    said = " ".join(of_day(question, e) for e in kept)
+    text = say(question, "ended_in_notes" if over else "no_list", said=said)
+    return Statement(text, tuple(kept)) if kept else None
 
 
 def _not_listed(question: Question, tables: Tables, name: str) -> Statement | None:

@@ -75,6 +75,9 @@ _WORDS = {
         "not_taken": "No. The medication list does not hold {name}.",
         "not_a_medication": "{name} is not in the medication list; the notes say: {said}",
         "no_list": "The record has no medication list; the notes say, the latest first: {said}",
+        "only_others": "The record has no medication list; the notes name {name} only for somebody else: {said}",
+        "ended_in_notes": "No, by the notes: {said}",
+        "undated": "undated: ",
         "not_an_allergy": "{name} is not in the allergy list; the notes say: {said}",
         "not_a_problem": "{name} is not in the problem list; the notes say: {said}",
         "no_lab": "The record holds no {name} result.",
@@ -105,6 +108,9 @@ _WORDS = {
         "not_taken": "No. {name} no consta en la lista de medicación.",
         "not_a_medication": "No: {name} no está en la lista de medicación; las notas dicen: {said}",
         "no_list": "La historia no tiene lista de medicación; las notas dicen, la última primero: {said}",
+        "only_others": "La historia no tiene lista de medicación; las notas nombran {name} solo de otra persona: {said}",
+        "ended_in_notes": "No, según las notas: {said}",
+        "undated": "sin fecha: ",
         "not_an_allergy": "No: {name} no está en la lista de alergias; las notas dicen: {said}",
         "not_a_problem": "{name} no está en la lista de problemas; las notas dicen: {said}",
         "no_lab": "En la historia no consta ningún resultado de {name}.",
@@ -137,6 +143,11 @@ ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 def dated(evidence: Evidence) -> str:
     """The line of a note as a sentence, behind its day where that is known."""
     return (f"{evidence.date}: " if evidence.date else "") + as_sentence(evidence.text)
+
+
+def of_day(question: Question, evidence: Evidence) -> str:
+    """The same, but of a line without a day that is said: it may be the latest."""
+    return dated(evidence) if evidence.date else say(question, "undated") + dated(evidence)
 
 
 def as_sentence(text: str) -> str:

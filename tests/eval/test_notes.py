@@ -20,4 +20,3 @@ def test_questions_are_told_apart_and_half_of_what_is_asked_is_not_there():
     assert len({(item.patient, item.question) for item in GOLD}) == len(GOLD)
     assert all(bool(item.facts) == item.answerable for item in GOLD)
     assert sum(not item.answerable for item in GOLD) == 38
-

@@ -1,0 +1,176 @@
+"""Said: what a sentence of a note says of each drug it names: taken, ended, not taken, or somebody else's.
+
+By words, clause by clause: `Stopped warfarin, apixaban 5 mg continued` ends one and keeps the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ragq.index.lexicon import Lexicon, Mention
+from ragq.index.spans import RELATIVE, protected
+
+State = Literal["taken", "named", "ended", "not", "other"]
+
+# Who else a note speaks of, beside relatives.
+_OTHERS = (
+    r"neighbou?r|room-?mate|flat-?mate|house-?mate|carer|care-?giver|cuidador[a]?|partner|pareja|friend|amig[oa]|colleague|compañer[oa]"
+    r"|vecin[oa]|boyfriend|girlfriend|novi[oa]|su\s+(?:mujer|marido)|twin|gemel[oa]|baby|bebé"
+    r"|(?:the\s+)?(?:man|woman|lady|gentleman|patient)\s+(?:in|of|from)\s+(?:the\s+)?(?:next|other|bed|room|ward)|(?:previous|other|another|next)\s+patient"
+    r"|otr[oa]\s+paciente|paciente\s+anterior|(?:Mr|Mrs|Ms|Sr|Sra)\.?\s+\w+\s+(?:in|of|from|de)\s+(?:the\s+)?(?:room|bed|ward|cama|habitaci[oó]n)"
+)
+OTHER = re.compile(rf"\b(?:{_OTHERS})\b|{RELATIVE.pattern}", re.VERBOSE | re.IGNORECASE)
+_OF_OTHER_AFTER = re.compile(
+    rf"^\W*(?:(?:which|that|que|and)\s+(?:her|his|their|the|su|la|el)?\s*(?:late\s+)?(?:{_OTHERS}|mother|father|sister|brother|wife|husband|son"
+    r"|daughter)\b|of\s+(?:her|his|their)\s+\w+)",
+    re.IGNORECASE,
+)
+# `Mr Gray in room 4`: a person by name, who may be the patient.
+_HEADED = re.compile(
+    r"\b(?:Patient|Paciente|Re|Name|Nombre)\s*:\s*(?P<name>(?:(?:Mr|Mrs|Ms|Miss|Sr|Sra)\.?\s+)?[A-ZÁÉÍÓÚÑ]\w+(?:\s+[A-ZÁÉÍÓÚÑ]\w+)*)"
+)
+_TITLED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Sr|Sra|Don|Doña)\b\.?\s+(?:[A-ZÁÉÍÓÚÑ]\w+\s+)?(?P<name>[A-ZÁÉÍÓÚÑ]\w+)")
+
+_ENDED = re.compile(
+    r"\b(?:stop(?:s|ped|ping)?|discontinu\w+|ceased?|withdr[ae]wn?|left\s+(?:it\s+|them\s+)?off|(?:came|come|taken|is|now)\s+off"
+    r"|finished|completed|ended|course\s+over|until\s+\d{4}|had\s+(?:taken|been)|(?:has|have|had)\s+had|suspend\w+|se\s+retir\w+|retirad[oa]|dej[oó]\b|dejado"
+    r"|termin(?:[oó]|ad[oa])|complet(?:[oó]|ad[oa])|hasta\s+\d{4}|hab[ií]a\s+(?:tomado|estado)|tomaba)\b",
+    re.IGNORECASE,
+)
+# The drug before `switched to`, the drug after `switched from`.
+_GIVEN_UP = re.compile(
+    r"\b(?:switched|changed|converted|replaced|cambi\w+|sustitu\w+)(?:\s+(?:to|by|with|a|por))?\s*$", re.IGNORECASE
+)
+_FROM = re.compile(r"\b(?:switched|changed|converted|cambi\w+)\s+(?:from|de)\s*$", re.IGNORECASE)
+_AGAIN = re.compile(
+    r"\b(?:restarted|resumed|recommenced|back\s+on|reinici(?:[oó]|ad[oa])|se\s+reanuda)\b", re.IGNORECASE
+)
+_NOT = re.compile(
+    r"\b(?:avoid\w*|contra-?indica\w+|allerg\w*|al[eé]rgi\w+|anaphyla\w+|hives|urticaria|rash|angioedema|intoleran\w+|not\s+tolerat\w+|no\s+toler\w+"
+    r"|declined|refused|rechaz\w+|advised\s+against|(?:should|must|do|does|did|would|to)\s+not\s+(?:have|take|be|give|use|start|restart|like)\w*"
+    r"|not\s+to\s+(?:be\s+)?(?:take|taken|give|given|use|used|start)|not\s+(?:taking|on)|never\s+(?:taken|started|on)|considered|may\s+be\s+started|may\s+start"
+    r"|might|could|podr[ií]a|consider|awaiting|leaflet|asked\s+(?:about|for)|evitar?|no\s+(?:lo\s+|la\s+)?(?:debe\s+)?(?:toma|tomar|usar|dar)\b|se\s+recomienda\s+no"
+    r"|instead\s+of|rather\s+than|en\s+lugar\s+de|made\s+(?:her|him)|salió|vomit\w*|if\b[^.;]{0,40}\bstart)\w*",
+    re.IGNORECASE,
+)
+# `not furosemide`, `sin aspirina`: the drug follows at once.
+_NOT_BEFORE = re.compile(r"\b(?:not|no|without|sin|ni|nor|never)\s+(?:(?:any|more|second|a|the)\s+)?$", re.IGNORECASE)
+_TAKEN = re.compile(
+    r"\b(?:tak(?:es|ing)|on|continu\w+|start(?:ed|s)?|increas\w+|reduc\w+|up\s+to|down\s+to|prescribed|given|goes\s+home|unchanged|toma|sigue|seguir"
+    r"|inici\w+|empez\w+|empieza|se\s+añade|subir|bajar)\b",
+    re.IGNORECASE,
+)
+# Between two drugs: where what is said of the one ends.
+_CUT = re.compile(
+    r"[;,:|]|\.\s|\n|\b(?:but|pero|so|then|while|whereas|mientras|now|ahora|started\s+instead)\b", re.IGNORECASE
+)
+_LIST = re.compile(r"\W*(?:and|or|y|e|o|ni|nor)?\W*", re.IGNORECASE)
+_EXCHANGE = re.compile(
+    r"\b(?:switched|changed|converted|replaced|cambi\w+|sustitu\w+)\s+(?:to|by|with|a|por)\s+|\b(?:to|a|por)\s+(?=\w)",
+    re.IGNORECASE,
+)
+_SWITCHED = re.compile(r"\b(?:switch|chang|convert|replac|cambi|sustitu)\w*", re.IGNORECASE)
+_DOSES = (" mg", " mcg", " g", " ml", " u")
+# A drug that no table knows: a word before a dose, in a line that says how often.
+_DOSED = re.compile(
+    r"(?<![\w-])(?P<name>[A-Za-zÀ-ÿ][a-zà-ÿ]{5,}(?:\s[a-zà-ÿ]{6,})?)\s+\d[\d.,]*\s*(?:mg|micrograms?|microgramos|mcg|µg|g|ml|units|unidades|puffs?)\b(?!\s*/)"
+)
+_OFTEN = re.compile(
+    r"\b(?:OD|BD|BID|TDS|TID|QDS|QID|ON|OM|PRN|prn|nocte|mane|daily|once|twice|weekly|nightly|at night|al d[ií]a|cada|por la noche|started|new)\b"
+)
+_NO_DRUG = frozenset(
+    "increase increased reduce reduced reducing raised lowered started starting weight protein sodium salt total around roughly almost another"
+    " stopped doses tablet tablets alcohol sugar caffeine subir aumentar reducir azúcar".split(" ")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What one sentence says of one drug; `dosed` is whether its clause tells a dose."""
+
+    drug: str
+    state: State
+    dosed: bool
+
+
+def drugs_in(text: str, lexicon: Lexicon) -> list[Mention]:
+    """The drugs that a text names, in order: known ones, and words before a dose."""
+    found = [m for m in lexicon.find(text) if m.kind in ("drug", "unknown-drug")]
+    known = [(m.start, m.end) for m in lexicon.find(text)]
+    if _OFTEN.search(text):
+        for m in _DOSED.finditer(text):
+            start, end = m.span("name")
+            if not any(a < end and start < b for a, b in known) and not set(m["name"].lower().split()) & _NO_DRUG:
+                found.append(Mention(start, end, "unknown-drug", m["name"].lower()))
+    return sorted(found, key=lambda m: m.start)
+
+
+def sayings(text: str, lexicon: Lexicon, patient_names: frozenset[str] = frozenset()) -> list[Saying]:
+    """One for each drug that the sentence names. `patient_names` are names by which a note calls the patient."""
+    classes = [m for m in lexicon.find(text) if m.kind == "class"]
+    mentions = sorted([*drugs_in(text, lexicon), *classes], key=lambda m: m.start)
+    out: list[Saying] = []
+    before: State = "named"
+    for i, mention in enumerate(mentions):
+        start = _cut(text, mentions[i - 1].end, mention.start) if i else 0
+        end = _cut(text, mention.end, mentions[i + 1].start) if i + 1 < len(mentions) else len(text)
+        in_list = i and _LIST.fullmatch(text[mentions[i - 1].end : mention.start])
+        clause = text[start:end]
+        dosed = has_dose(clause, lexicon)
+        state = _state(text[start : mention.start], text[mention.end : end], patient_names)
+        if state == "named" and dosed:
+            state = "taken"
+        if state == "named" and in_list:
+            state = before
+        before = state
+        if mention.kind != "class":
+            out.append(Saying(mention.name, state, dosed))
+    return out
+
+
+def _cut(text: str, start: int, end: int) -> int:
+    """Where between two drugs the clause of the second begins."""
+    between = text[start:end]
+    if _SWITCHED.search(text[:end]) and (found := _EXCHANGE.search(between)):
+        return start + found.end()
+    found = _CUT.search(between)
+    return start + found.end() if found else end
+
+
+def _state(before: str, after: str, patient_names: frozenset[str]) -> State:
+    clause = f"{before} \N{BULLET} {after}"
+    if is_anothers(before, patient_names) or _OF_OTHER_AFTER.search(after):
+        return "other"
+    if _AGAIN.search(clause) and not re.search(r"\b(?:not|no|review)\b", clause, re.IGNORECASE):
+        return "taken"
+    if _ENDED.search(clause) or _FROM.search(before) or _GIVEN_UP.search(after):
+        return "ended"
+    if _NOT.search(clause) or _NOT_BEFORE.search(before):
+        return "not"
+    return "taken" if _TAKEN.search(clause) else "named"
+
+
+def is_anothers(text: str, patient_names: frozenset[str] = frozenset()) -> bool:
+    """Whether a text speaks of somebody beside the patient: a relative, a neighbour, a person by another name."""
+    titled = {m["name"].lower() for m in _TITLED.finditer(text)} if patient_names else set()
+    return bool(OTHER.search(text)) or bool(titled - patient_names)
+
+
+def names_of_patient(texts: Sequence[str], recorded: str = "") -> frozenset[str]:
+    """Names by which notes call the patient, in lower case: the recorded one, else what stands behind `Patient:`, `Re:`, else
+    the one that most notes have with a title.
+    """
+    if recorded:
+        return frozenset(w.lower() for w in re.findall(r"\w{2,}", recorded))
+    headed = {w.lower() for t in texts for m in _HEADED.finditer(t) for w in re.findall(r"\w{2,}", m["name"])}
+    titled = Counter(name for t in texts for name in {m["name"].lower() for m in _TITLED.finditer(t)})
+    return frozenset(headed or {name for name, _ in titled.most_common(1)})
+
+
+def has_dose(text: str, lexicon: Lexicon) -> bool:
+    """Whether a text holds a mass, a volume or units."""
+    return any(s.kind == "number" and s.norm.endswith(_DOSES) for s in protected(text, lexicon))
