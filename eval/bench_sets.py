@@ -55,14 +55,15 @@ def read_clinic(offsets: Offsets, n: int | None = None) -> Set:
     return Set("clinic", chunks, [g.question for g in asked], gold, pool)
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines. Raises OSError where it is absent."""
     # Not splitlines: a string of JSON may hold U+2028.
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
 
 
 def _covidqa(data: Path, n: int | None) -> Set:
-    chunks = _rows(data / "covidqa" / "chunks.jsonl")
-    questions = _rows(data / "covidqa" / "questions.jsonl")[:n]
+    chunks = rows_of(data / "covidqa" / "chunks.jsonl")
+    questions = rows_of(data / "covidqa" / "questions.jsonl")[:n]
     if n:
         wanted = {c for row in questions for c in row["gold_chunks"]}
         chunks = [row for i, row in enumerate(chunks) if i < 5 * n or row["_id"] in wanted]
@@ -72,14 +73,14 @@ def _covidqa(data: Path, n: int | None) -> Set:
 
 
 def _pubmedqa(data: Path, n: int | None) -> Set:
-    rows = _rows(data / "pubmedqa" / "pubmedqa.jsonl")[: 2 * n if n else None]
+    rows = rows_of(data / "pubmedqa" / "pubmedqa.jsonl")[: 2 * n if n else None]
     starts = np.cumsum([0, *(len(row["contexts"]) for row in rows)])
     gold = [frozenset(range(starts[i], starts[i + 1])) for i in range(len(rows))][:n]
     return Set("pubmedqa", [c for row in rows for c in row["contexts"]], [row["question"] for row in rows][:n], gold)
 
 
 def _nq(data: Path, n: int | None) -> Set:
-    rows = _rows(data / "nq_lost_in_middle" / "nq_20docs.jsonl")[:n]
+    rows = rows_of(data / "nq_lost_in_middle" / "nq_20docs.jsonl")[:n]
     chunks = [f"{d['title']}\n{d['text']}" for row in rows for d in row["docs"]]
     starts = np.cumsum([0, *(len(row["docs"]) for row in rows)])
     gold = [frozenset([int(starts[i]) + int(row["gold_at"])]) for i, row in enumerate(rows)]
@@ -88,7 +89,7 @@ def _nq(data: Path, n: int | None) -> Set:
 
 
 def _hotpotqa(data: Path, n: int | None) -> Set:
-    rows = _rows(data / "multihop" / "hotpotqa_distractor.jsonl")[:n]
+    rows = rows_of(data / "multihop" / "hotpotqa_distractor.jsonl")[:n]
     chunks: list[str] = []
     gold: list[frozenset[int]] = []
     for row in rows:

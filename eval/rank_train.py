@@ -20,14 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from ragq.engine.models import model_path
 from ragq.eval.bench_quality import candidates, legs, score
-from ragq.eval.bench_sets import Set, read_clinic, read_public
+from ragq.eval.bench_sets import Set
 from ragq.eval.bootstrap import PERCENTS, RESAMPLES
 from ragq.eval.cache_train import clinic_lexicon
 from ragq.eval.kept_vectors import encode_kept
+from ragq.eval.rank_sets import read_set
 from ragq.files import write_atomic
 from ragq.index.bm25 import idf
 from ragq.index.chunk import Chunk
-from ragq.index.embed import OnnxEmbedder, token_offsets
+from ragq.index.embed import OnnxEmbedder
 from ragq.index.features import NAMES, features
 from ragq.index.fusion import fuse
 from ragq.index.hit import Hit
@@ -45,8 +46,6 @@ EMBEDDER = "minilm-l6-int8"
 TREES, TREE_DEPTH, RATE, LEAST, L2 = 80, 3, 0.08, 40, 5.0
 # Weight of the first stage's z-scored score, from which boosting starts.
 BASE = 1.5
-# Characters of a passage that several sentences of clapnq are put into.
-PASSAGE = 800
 
 Floats = NDArray[np.float32]
 
@@ -54,43 +53,14 @@ Floats = NDArray[np.float32]
 @dataclass(frozen=True, slots=True)
 class List:
     """One question: features of its first DEPTH hits in the first stage's order, which of them are right, how many
-    right ones there are in all.
+    right ones there are in all, and the texts.
     """
 
     rows: Floats
     gold: NDArray[np.bool_]
     right: int
-
-
-def read_set(name: str, data: Path, models: Path) -> Set:
-    """Chunks, questions and right chunks of a source. Raises OSError where it is not in `data`."""
-    if name == "clinic":
-        return read_clinic(token_offsets(model_path("minilm-l6", models)))
-    return _clapnq(data) if name == "clapnq" else read_public(data, name)
-
-
-def _json_rows(path: Path) -> list[dict[str, Any]]:
-    # Not splitlines: a string of JSON may hold U+2028.
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
-
-
-def _clapnq(data: Path) -> Set:
-    """Passages of whole sentences; right are those that hold a sentence which an annotator selected."""
-    chunks, questions, gold = list[str](), list[str](), list[frozenset[int]]()
-    for name in ("answerable", "unanswerable"):
-        for row in _json_rows(data / "clapnq" / f"{name}.jsonl"):
-            start, text = len(chunks), ""
-            for sentence in [*row["sentences"], ""]:
-                if text and (not sentence or len(text) + len(sentence) > PASSAGE):
-                    chunks.append(f"{row['title']}\n{text}")
-                    text = ""
-                text = f"{text} {sentence}".strip()
-            if name == "answerable":
-                chosen = [s.strip() for a in row["answers"] for s in a["selected"]]
-                held = [i for i in range(start, len(chunks)) if any(s in chunks[i] for s in chosen)]
-                questions.append(row["question"])
-                gold.append(frozenset(held or range(start, len(chunks))))
-    return Set("clapnq", chunks, questions, gold)
+    question: str = ""
+    passages: Sequence[str] = ()
 
 
 def lists_of(chosen: Set, vectors: tuple[Floats, Floats], lexicon: Lexicon) -> list[List]:
@@ -105,7 +75,9 @@ def lists_of(chosen: Set, vectors: tuple[Floats, Floats], lexicon: Lexicon) -> l
         weights = {t: w * idf(len(chosen.chunks), frequencies.get(t, 0)) for t, w in query.terms.items()}
         hits = [_hit(chosen.chunks[j], int(j), float(lexical[j]), float(dense[j])) for j in order]
         gold = np.array([int(j) in chosen.gold[i] for j in order])
-        found.append(List(features(query.text, weights, hits), gold, len(chosen.gold[i])))
+        texts = [chosen.chunks[j] for j in order]
+        rows = features(query.text, weights, hits)
+        found.append(List(rows, gold, len(chosen.gold[i]), chosen.questions[i], texts))
     return found
 
 
@@ -124,9 +96,14 @@ def _hit(text: str, number: int, bm25: float, dense: float) -> Hit:
 
 def gains(found: Sequence[List], ranker: Ranker | None) -> NDArray[np.float64]:
     """hit@1 and nDCG@10 of each question, shape (n, 2); without a ranker, of the first stage."""
+    return gains_by(found, [ranker.scores(one.rows) if ranker else -np.arange(len(one.gold)) for one in found])
+
+
+def gains_by(found: Sequence[List], scores: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """hit@1 and nDCG@10 of each question, shape (n, 2), its hits in the order of their scores, the highest first."""
     out = []
-    for one in found:
-        order = np.argsort(-ranker.scores(one.rows), kind="stable") if ranker else np.arange(len(one.gold))
+    for one, values in zip(found, scores, strict=True):
+        order = np.argsort(-values, kind="stable")
         gold = frozenset(np.flatnonzero(one.gold).tolist())
         # Right chunks beyond the list count for the ideal, under numbers that no hit has.
         missed = range(len(one.gold), len(one.gold) + one.right - len(gold))
