@@ -26,7 +26,7 @@ class OnnxModel:
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # noqa: BLE001 both libraries raise their own bare exceptions
             raise ModelError(f"{folder}: not {what}: {error}; check it with `ragq models verify`") from None
-        self._tokenizer.enable_truncation(max_tokens, strategy="only_second" if pairs else "longest_first")
+        self._tokenizer.enable_truncation(max_tokens, strategy="longest_first")
         self._tokenizer.enable_padding()
         self._inputs = {i.name for i in self._session.get_inputs()}
         self.dimension = int(self._session.get_outputs()[0].shape[-1])

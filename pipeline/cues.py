@@ -76,6 +76,8 @@ HAPPENED = re.compile(
     r"\W*(?:when (?:was|were|did|is)|why (?:was|were|did)|how many times|has|have|had|did|was|were|who|any|cuando|cuantas veces|por que se|ha|tuvo"
     r"|quien)\b"
 )
+# What a drug did to the patient.
+REACTION = re.compile(r"\b(?:reaction|reacted|side effects? (?:did|has|had)|reaccion(?:es)?|reacciono)\b")
 # A patient by number: `patient 4`, `paciente n.º 12`; not `patient 80 years old`.
 NUMBERED = re.compile(
     r"\b(?:patients?|pacientes?|pt)\b\.?\s*(?:(?:no|number|numero|num|nr|n|id)\b[.o]*\s*|#\s*)?(?P<id>[a-z]{0,4}-?\d[\w-]*)\b"

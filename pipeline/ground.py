@@ -60,6 +60,16 @@ _CONDITION = re.compile(
     re.IGNORECASE,
 )
 _PREFIXES = ("un", "non", "in", "im", "dis", "no")
+# What a sentence says was done, and what a line says was still to come.
+_DONE = re.compile(
+    r"\b(?:has|have|had|was|were)\s+(?:been\s+)?\w+(?:ed|ne|en)\b|\b(?:se|fue|fueron|ha sido)\s+\w+(?:ado|ada|ido|ida|[oó])\b",
+    re.IGNORECASE,
+)
+_TO_COME = re.compile(
+    r"\b(?:await\w+|pending|to\s+be\s+\w+|planned|requested|booked|scheduled|repeat\b.{0,40}\bin|next\s+time|consider\w*|referral\s+to|pendiente"
+    r"|solicitad[oa]|pr[oó]xim[oa]|programad[oa])\b",
+    re.IGNORECASE,
+)
 # Of this share of its words held by the cited lines on, a sentence is as good as quoted.
 QUOTED = 0.9
 
@@ -165,6 +175,9 @@ class Gate:
             return f"name {name!r} is not in the cited evidence"
         if reason := self._turned(sentence, spans, cited) or self._loosened(sentence, spans, cited):
             return reason
+        lines = [self.evidence[n - 1].text for n in cited]
+        if _DONE.search(sentence) and not _TO_COME.search(sentence) and lines and all(_is_to_come(t) for t in lines):
+            return "the cited evidence tells what was to be done, not that it was"
         if moved := limits(sentence) - {x for n in cited for x in limits(self.evidence[n - 1].text)}:
             return f"the cited evidence does not tell {min(moved).value} as the same limit"
         return self._too_few_words(sentence, spans, cited) if self._same_language else ""
@@ -373,6 +386,10 @@ def _same_number(wanted: str, found: str) -> bool:
 def marks(text: str) -> list[int]:
     """Numbers in square brackets, in order."""
     return [int(n) for m in _MARK.finditer(text) for n in m.group(1).split(",")]
+
+
+def _is_to_come(line: str) -> bool:
+    return bool(_TO_COME.search(line)) and not _DONE.search(line)
 
 
 def strip_marks(text: str) -> str:

@@ -22,6 +22,7 @@ from ragq.pipeline.cues import (
     PERSON,
     PERSONAL,
     POLAR,
+    REACTION,
     Intent,
 )
 from ragq.pipeline.language import Language, language_of
@@ -58,11 +59,16 @@ class Question:
         return happened and not self.is_general() and not self.intents & {"interaction", "safety"}
 
     def asks_of_the_patient_alone(self) -> bool:
-        """Whether no page of a library can say it: what happened, or what is the patient's (`her job`) and no drug, lab or
-        condition.
+        """Whether no page of a library can say it: what happened, why it was done, or what is the patient's (`her job`, `does she
+        have asthma`) and no drug.
         """
-        is_theirs = self.is_personal() and not self.mentions and not GENERAL.search(fold(self.text))
-        return self.asks_what_happened() or (is_theirs and not self.intents & {"interaction", "safety", "medications"})
+        if self.asks_what_happened():
+            return True
+        if not self.is_personal() or GENERAL.search(fold(self.text)) or self.intents & {"interaction", "safety"}:
+            return False
+        named = {m.kind for m in self.mentions}
+        of_theirs = named <= {"condition"} and "medications" not in self.intents
+        return of_theirs or "why" in self.intents or bool(REACTION.search(fold(self.text)))
 
     def other_patient(self, patient: str | None) -> str | None:
         """The number of a patient that the question names and that is not the one whose record is open."""

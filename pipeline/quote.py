@@ -10,19 +10,23 @@ from ragq.index.inert import without_orders
 from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import ITEM, as_sentence
-from ragq.pipeline.words import content
+from ragq.pipeline.words import stems
 
 # A longer passage is quoted by the sentences that bear on the question, and those between them.
 MAX_SENTENCES = 3
 _PLAN = re.compile(r"\b(?:plan|actitud|tratamiento)\b", re.IGNORECASE)
+# What stands under a plan and is no plan.
+_SETTLED = re.compile(r"\b(?:declined|refused|given|done|started|stopped|today|rechaz\w+|hoy)\b", re.IGNORECASE)
+# Columns of a table in plain text, whose rows have nothing to do with each other.
+_COLUMNS = re.compile(r"\S(?:[ ]{3,}|\t)\S")
 _THEN = {"en": "As planned on {day}: ", "es": "Según el plan de {day}: "}
 
 
-def as_quote(evidence: Evidence, question: Question, latest: str, told_apart: bool = False) -> str:
-    """The line as a sentence; a plan from before the `latest` note (ISO day) says of what day it is, and so does any line
-    of a note that is to be `told_apart` from those of other days.
+def as_quote(evidence: Evidence, question: Question, wanted: set[str], latest: str, told_apart: bool = False) -> str:
+    """The line as a sentence, cut to what holds the `wanted` stems; a plan from before the `latest` note (ISO day) says of
+    what day it is, and so does any line of a note that is to be `told_apart` from those of other days.
     """
-    text = as_sentence(without_orders(shortened(evidence.quote, question.text)))
+    text = as_sentence(without_orders(shortened(evidence.quote, wanted)))
     if evidence.date and evidence.date < latest and is_plan(evidence):
         return _THEN[question.language].format(day=evidence.date) + text
     by_day = told_apart and evidence.date and not evidence.document.endswith(STRUCTURED)
@@ -31,17 +35,21 @@ def as_quote(evidence: Evidence, question: Question, latest: str, told_apart: bo
 
 def is_plan(evidence: Evidence) -> bool:
     """Whether a line stands under a plan: what was to happen, which may not have."""
-    return bool(_PLAN.search(evidence.section.rpartition(" > ")[2]))
+    return bool(_PLAN.search(evidence.section.rpartition(" > ")[2])) and not _SETTLED.search(evidence.text)
 
 
-def shortened(text: str, question: str) -> str:
-    """At most MAX_SENTENCES neighbouring sentences of the text, those that share most words with the question; of prose none
-    before the first that shares one.
+def shortened(text: str, wanted: set[str]) -> str:
+    """At most MAX_SENTENCES neighbouring sentences of the text, those that hold most of the `wanted` stems; of prose none
+    before the first that holds one, of a table the rows that hold any.
     """
+    rows = [line for line in text.splitlines() if line.strip()]
+    if sum(bool(_COLUMNS.search(row)) for row in rows) > 1 and (kept := [r for r in rows if wanted & stems(r)]):
+        text = "\n".join(kept[:MAX_SENTENCES])
+        if all(_COLUMNS.search(row) for row in kept):
+            return text
     ends = {*sentence_ends(text, 0, len(text)), *paragraph_ends(text, 0, len(text))}
     parts = [text[a:b] for a, b in pairwise([0, *sorted(e for e in ends if text[e:].strip()), len(text)])]
-    wanted = content(question)
-    shared = [len(wanted & content(p)) for p in parts]
+    shared = [len(wanted & stems(p)) for p in parts]
     if len(parts) > MAX_SENTENCES:
         starts = range(len(parts) - MAX_SENTENCES + 1)
         start = max(starts, key=lambda i: (sum(shared[i : i + MAX_SENTENCES]), -i))

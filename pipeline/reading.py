@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ MAX_BEARING = 4
 NEXT_SENTENCES = 2
 # A line that has this share of the choice is quoted even where it shares no word with the question.
 SURE_PICK = 0.6
+_NO = re.compile(r"\b(?:no|not|never|without|denies|denied|nil|sin|niega|nunca)\b", re.IGNORECASE)
 # So much less of a question for what happened does a plan hold.
 PLANNED = 1.5
 
@@ -80,7 +82,7 @@ def read_evidence(
         yield StageEvent(trace.stages[-1])
         judge = open_judge(settings.judge, settings.model, engine, prompt.tokens[: prompt.asked])
         with trace.stage("judge") as judge_note:
-            stated = None if sure else judge.stated()
+            stated = None if sure else _stated(judge, question, reply, tables)
             covered = coverage(question.text, reply.evidence, tables.lexicon) if same else None
             asked: Asked = "_copying" if copying else "" if reply.patient is None else "_record"
             probability = answerable(covered, stated, asked)
@@ -108,6 +110,18 @@ def read_evidence(
     yield StageEvent(trace.stages[-1])
     if not reply.sentences and not sure:
         yield from _quote_picks(question, reply, tables, trace)
+
+
+def _stated(judge: Judge, question: Question, reply: Reply, tables: Tables) -> float | None:
+    """The judge's log odds that the evidence answers: of a record whose line denies all that is asked (`No black stools.`) not
+    below even, as the model takes the line's no for its own.
+    """
+    stated = judge.stated()
+    if stated is None or stated >= 0 or reply.patient is None:
+        return stated
+    held = shares(question.text, reply.evidence, tables.lexicon)
+    denied = any(h == 1.0 and _NO.search(e.text) for h, e in zip(held, reply.evidence, strict=True))
+    return 0.0 if denied else stated
 
 
 def _held(question: Question, evidence: Sequence[Evidence], tables: Tables) -> list[float]:
@@ -180,7 +194,7 @@ def _copy(
     # Where nothing else was found, what answers may stand beside them: in their sentence, or in the line.
     text = whole(line, found.text, tables.lexicon, short and bool(content(found.text) - asked))
     if not content(text) - asked:
-        text = shortened(line, question)
+        text = shortened(line, asked)
     if content(text):
         yield from emit(reply, Sentence(as_sentence(text), (found.line + 1,), "quote", "words of the line"), trace)
 
@@ -196,19 +210,21 @@ def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]
         if kin and not any(speaks_of(there, relation) for relation in kin):
             continue
         named = wanted & {m.name for m in tables.lexicon.find(there)}
-        if named or words & stems(there) or pick.share >= SURE_PICK:
+        sure = pick.share >= SURE_PICK and (kin or not tables.notes.is_anothers(line.text))
+        if named or words & stems(there) or sure:
             yield pick
 
 
 def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
     """The chosen lines themselves, each only if it bears on the question; to a `why`, with what follows them."""
     picks = list(_bearing(question, reply, tables))
+    wanted = set[str]().union(*forms(question.text, tables.lexicon).values())
     several = len({reply.evidence[p.number - 1].date for p in picks}) > 1
     for pick in picks:
         line = reply.evidence[pick.number - 1]
         if "why" in question.intents and line.date:
             line = reply.evidence[pick.number - 1] = tables.notes.with_next(line, NEXT_SENTENCES)
-        text = as_quote(line, question, reply.latest, several)
+        text = as_quote(line, question, wanted, reply.latest, several)
         yield from emit(reply, Sentence(text, (pick.number,), "quote", "the line itself"), trace)
     if not reply.sentences:
         reply.refusal = reply.silent or reason("unrelated", question.language)

@@ -52,7 +52,7 @@ class Found:
 
 
 def search(home: Home, text: str, patient: str | None, k: int, wanted: Filter) -> Found:
-    """The k best chunks, and after each what was cut off its list or table. See `Ragq.search`."""
+    """The k best chunks, a patient's own first, and after each what was cut off its list or table. See `Ragq.search`."""
     text = text.strip()
     if not text:
         raise UsageError('the question is empty; ask something, for example: ragq index search "INR" --patient 42')
@@ -75,6 +75,9 @@ def _search(home: Home, text: str, patient: str | None, k: int, wanted: Filter) 
         elif reranker := home.reranker():
             hits = rerank(text, hits, reranker, len(hits), home.kept_scores()).hits
         best = with_shares(np.arange(len(hits)), [h.chunk.shard for h in hits], k)
+        if patient is not None:
+            # Who names a patient looks for what the record says; what the library says comes after it.
+            best.sort(key=lambda i: hits[i].chunk.shard.startswith("shared:"))
         hits = with_rest([hits[i] for i in best], {s.owner: s for s in shards}, k)
         return Found(hits, repeated, query.expansions, [s.owner for s in shards])
     finally:

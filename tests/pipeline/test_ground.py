@@ -192,3 +192,17 @@ def test_a_reason_in_another_language_needs_a_line_that_gives_one():
     assert (
         Gate(evidence, LEXICON, {}, same_language=False).check("Toma amiodarone por fibrilación auricular.").supported
     )
+
+
+def test_what_was_to_come_is_not_told_as_done():
+    lines = [
+        "2WW referral to colorectal, colonoscopy awaited.",
+        "Repeat CT chest in 3 months for nodule.",
+        "Colonoscopy was done in May.",
+    ]
+    gate = Gate([Evidence(t, t, "d", "patient:1", "test") for t in lines[:2]], LEXICON, {})
+    assert not gate.check("The colonoscopy has been done [1].").supported
+    assert not gate.check("The CT chest has been repeated [2].").supported
+    assert gate.check("The colonoscopy is awaited [1].").supported
+    done = Gate([Evidence(lines[2], lines[2], "d", "patient:1", "test")], LEXICON, {})
+    assert done.check("The colonoscopy was done in May [1].").supported
