@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragq.cache.prefix import Prepared, prepare
+from ragq.compress.extractive import sentences
 from ragq.engine.generation import Generation
 from ragq.engine.sampling import Sampling
 from ragq.index.spans import relatives, speaks_of
@@ -210,9 +211,14 @@ def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]
         if kin and not any(speaks_of(there, relation) for relation in kin):
             continue
         named = wanted & {m.name for m in tables.lexicon.find(there)}
-        sure = pick.share >= SURE_PICK and (kin or not tables.notes.is_anothers(line.text))
+        sure = pick.share >= SURE_PICK and (kin or not _only_of_others(line, tables))
         if named or words & stems(there) or sure:
             yield pick
+
+
+def _only_of_others(line: Evidence, tables: Tables) -> bool:
+    """Whether every sentence of a line speaks of somebody beside the patient."""
+    return all(tables.notes.is_anothers(line.text[a:b]) for a, b in sentences(line.text))
 
 
 def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
