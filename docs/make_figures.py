@@ -1,4 +1,4 @@
-"""Write the figures of README.md, docs/cache.md and docs/grounding.md from the checked-in result files: `python docs/make_figures.py`.
+"""Write the figures of README.md, docs/cache.md, docs/eval.md and docs/grounding.md from the checked-in result files: `python docs/make_figures.py`.
 
 Nobody types a number by hand; a test fails when README and eval/results/ differ.
 """
@@ -16,6 +16,7 @@ RESULT = ROOT / "eval" / "results" / "qa.json"
 CACHE_RESULT = ROOT / "eval" / "results" / "cache.json"
 TTFT_RESULT = ROOT / "eval" / "results" / "ttft.json"
 GROUNDED_RESULT = ROOT / "eval" / "results" / "grounded.json"
+NOTES_RESULT = ROOT / "eval" / "results" / "notes.json"
 PEERS_RESULT = ROOT / "eval" / "results" / "peers.json"
 ROWS = (
     ("facts_exact", "answerable questions with every fact right and nothing forbidden"),
@@ -52,6 +53,16 @@ def figures(report: dict[str, Any]) -> str:
         f"| first words, median / p95 | {_ms(results, 'ttft')} | {_times(tables)} | {_ms(read, 'ttft')} |",
     ]
     return "\n".join(lines)
+
+
+def notes_figures(report: dict[str, Any]) -> str:
+    """What is answered from records that are notes alone, in one sentence."""
+    r = report["results"]
+    return (
+        f"{_told(report)} ([result file](../eval/results/notes.json)): of {report['n']} questions {r['facts_exact']:.2f} of those with an"
+        f" answer\nare right, {r['abstention_precision']:.2f} of the refusals are right, {r['abstention_recall']:.2f} of what is not there"
+        f" is refused, values without support {r['unsupported_out']:.0f}."
+    )
 
 
 def cache_figures(report: dict[str, Any]) -> str:
@@ -243,6 +254,10 @@ def main() -> None:
     grounding = ROOT / "docs" / "grounding.md"
     block = grounded_figures(json.loads(GROUNDED_RESULT.read_text(encoding="utf-8")))
     grounding.write_text(fill(grounding.read_text(encoding="utf-8"), {"figures": block}), encoding="utf-8")
+
+    page = ROOT / "docs" / "eval.md"
+    block = notes_figures(json.loads(NOTES_RESULT.read_text(encoding="utf-8")))
+    page.write_text(fill(page.read_text(encoding="utf-8"), {"notes": block}), encoding="utf-8")
 
     if CACHE_RESULT.is_file():
         page = ROOT / "docs" / "cache.md"

@@ -41,3 +41,10 @@ def test_every_linked_page_exists():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)\)", readme):
         assert (ROOT / target).exists(), target
+
+
+def test_the_evaluation_page_has_the_figures_of_its_result_file():
+    page = (make_figures.ROOT / "docs" / "eval.md").read_text(encoding="utf-8")
+    report = json.loads(make_figures.NOTES_RESULT.read_text(encoding="utf-8"))
+    assert fill(page, {"notes": make_figures.notes_figures(report)}) == page, "run `python docs/make_figures.py`"
+    assert report["results"]["unsupported_out"] == 0
