@@ -37,15 +37,25 @@ _TITLED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Sr|Sra|Don|Doña)\b\.?\s+(?:[A-ZÁÉ�
 
 _ENDED = re.compile(
     r"\b(?:stop(?:s|ped|ping)?|discontinu\w+|ceased?|withdr[ae]wn?|left\s+(?:it\s+|them\s+)?off|(?:came|come|taken|is|now)\s+off"
-    r"|finished|completed|ended|course\s+over|until\s+\d{4}|had\s+(?:taken|been)|(?:has|have|had)\s+had|suspend\w+|se\s+retir\w+|retirad[oa]|dej[oó]\b|dejado"
-    r"|termin(?:[oó]|ad[oa])|complet(?:[oó]|ad[oa])|hasta\s+\d{4}|hab[ií]a\s+(?:tomado|estado)|tomaba)\b",
+    r"|finished|completed|ended|course\s+over|on\s+hold|held|hold|withheld|paused|in\s+the\s+past|previously|formerly|used\s+to\s+take|no\s+longer|last\s+dose\s+of"
+    r"|until\s+\d{4}|had\s+(?:taken|been)|(?:has|have|had)\s+had|suspend\w+|se\s+retir\w+|retirad[oa]|dej[oó]\b|dejado"
+    r"|termin(?:[oó]|ad[oa])|complet(?:[oó]|ad[oa])|en\s+pausa|ya\s+no|hasta\s+\d{4}|hab[ií]a\s+(?:tomado|estado)|tomaba)\b",
     re.IGNORECASE,
 )
+# Where stopping is spoken of, and it goes on.
+_KEPT = re.compile(
+    r"\b(?:(?:do|does|did|to|should|must)\s+not\s+stop|don't\s+stop|never\s+stop\w*|prefers?\s+to\s+continue|(?:like|wants?|wishes)\s+to\s+stop"
+    r"|discuss\w*\s+stopping|no\s+suspender|prefiere\s+seguir)",
+    re.IGNORECASE,
+)
+_OFF = re.compile(r"\b(?:off|stopped)\s+$", re.IGNORECASE)
 # The drug before `switched to`, the drug after `switched from`.
 _GIVEN_UP = re.compile(
     r"\b(?:switched|changed|converted|replaced|cambi\w+|sustitu\w+)(?:\s+(?:to|by|with|a|por))?\s*$", re.IGNORECASE
 )
-_FROM = re.compile(r"\b(?:switched|changed|converted|cambi\w+)\s+(?:from|de)\s*$", re.IGNORECASE)
+_FROM = re.compile(r"\b(?:switched|changed|converted|cambi\w+|sustitu\w+)\s+(?:from|de)\s*$", re.IGNORECASE)
+_CHANGED = re.compile(r"\b(?:switch|chang|convert|replac|cambi|sustitu)\w*\s*$", re.IGNORECASE)
+_FOR = re.compile(r"\s*(?:por|to|with|by|for|a)\s*", re.IGNORECASE)
 _AGAIN = re.compile(
     r"\b(?:restarted|resumed|recommenced|back\s+on|reinici(?:[oó]|ad[oa])|se\s+reanuda)\b", re.IGNORECASE
 )
@@ -54,11 +64,17 @@ _NOT = re.compile(
     r"|declined|refused|rechaz\w+|advised\s+against|(?:should|must|do|does|did|would|to)\s+not\s+(?:have|take|be|give|use|start|restart|like)\w*"
     r"|not\s+to\s+(?:be\s+)?(?:take|taken|give|given|use|used|start)|not\s+(?:taking|on)|never\s+(?:taken|started|on)|considered|may\s+be\s+started|may\s+start"
     r"|might|could|podr[ií]a|consider|awaiting|leaflet|asked\s+(?:about|for)|evitar?|no\s+(?:lo\s+|la\s+)?(?:debe\s+)?(?:toma|tomar|usar|dar)\b|se\s+recomienda\s+no"
-    r"|instead\s+of|rather\s+than|en\s+lugar\s+de|made\s+(?:her|him)|salió|vomit\w*|if\b[^.;]{0,40}\bstart)\w*",
+    r"|instead\s+of|rather\s+than|en\s+lugar\s+de|made\s+(?:her|him)|salió|vomit\w*|if\b[^.;]{0,40}\b(?:start|add)|den(?:y|ies|ied)|niega"
+    r"|(?:plan|going|aim|hope)\w*\s+to\s+(?:re)?start|to\s+(?:be\s+)?start(?:ed)?\s+(?:after|when|once|next)|will\s+(?:be\s+)?start)\w*",
     re.IGNORECASE,
 )
 # `not furosemide`, `sin aspirina`: the drug follows at once.
 _NOT_BEFORE = re.compile(r"\b(?:not|no|without|sin|ni|nor|never)\s+(?:(?:any|more|second|a|the)\s+)?$", re.IGNORECASE)
+# A list of what is not borne.
+_ALLERGIES = re.compile(
+    r"\W*(?:drug\s+)?(?:allerg\w+|alergi\w+|intoleranc\w+|adverse\s+(?:drug\s+)?reactions?|reacciones\s+adversas)\b[^.:]{0,20}:",
+    re.IGNORECASE,
+)
 _TAKEN = re.compile(
     r"\b(?:tak(?:es|ing)|on|continu\w+|start(?:ed|s)?|increas\w+|reduc\w+|up\s+to|down\s+to|prescribed|given|goes\s+home|unchanged|toma|sigue|seguir"
     r"|inici\w+|empez\w+|empieza|se\s+añade|subir|bajar)\b",
@@ -111,6 +127,8 @@ def drugs_in(text: str, lexicon: Lexicon) -> list[Mention]:
 
 def sayings(text: str, lexicon: Lexicon, patient_names: frozenset[str] = frozenset()) -> list[Saying]:
     """One for each drug that the sentence names. `patient_names` are names by which a note calls the patient."""
+    if _ALLERGIES.match(text):
+        return [Saying(m.name, "not", dosed=False) for m in drugs_in(text, lexicon)]
     classes = [m for m in lexicon.find(text) if m.kind == "class"]
     mentions = sorted([*drugs_in(text, lexicon), *classes], key=lambda m: m.start)
     out: list[Saying] = []
@@ -145,9 +163,11 @@ def _state(before: str, after: str, patient_names: frozenset[str]) -> State:
     clause = f"{before} \N{BULLET} {after}"
     if is_anothers(before, patient_names) or _OF_OTHER_AFTER.search(after):
         return "other"
-    if _AGAIN.search(clause) and not re.search(r"\b(?:not|no|review)\b", clause, re.IGNORECASE):
+    restarted = _AGAIN.search(clause) and not re.search(r"\b(?:not|no|review)\b", clause, re.IGNORECASE)
+    if restarted or _KEPT.search(clause):
         return "taken"
-    if _ENDED.search(clause) or _FROM.search(before) or _GIVEN_UP.search(after):
+    changed = _FROM.search(before) or _GIVEN_UP.search(after) or (_CHANGED.search(before) and _FOR.fullmatch(after))
+    if _ENDED.search(clause) or _OFF.search(before) or changed:
         return "ended"
     if _NOT.search(clause) or _NOT_BEFORE.search(before):
         return "not"
