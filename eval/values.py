@@ -1,7 +1,8 @@
 """Values: numbers, dates, drugs, labs and negations in an answer that its cited quotes do not hold.
 
 A check of its own over `ragq.index.spans`, independent of the pipeline's gate: it sees what the user sees, the
-sentences and the quotes behind their citations, and none of what the pipeline knows besides.
+sentences and the citations behind them (quote, day, and the title of a drug's page), and none of what the pipeline knows
+besides.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ def unsupported_values(answer: Answer, lexicon: Lexicon) -> list[str]:
 
 def _of_sentence(sentence: Sentence, answer: Answer, asked: set[tuple[str, str]], lexicon: Lexicon) -> Iterator[str]:
     text = strip_marks(sentence.text)
-    # The day of a note stands with its citation.
+    # The day of a note stands with its citation, and so does whose page a line of the library is of.
     cited = [answer.citations[n - 1] for n in sentence.citations]
     quotes = [f"{c.date}: {c.quote}" if c.date else c.quote for c in cited]
+    pages = [c.section.partition(" > ")[0] for c in cited if c.shard.startswith("shared:")]
     there = [span for quote in quotes for span in protected(quote, lexicon)]
+    there += [span for page in pages for span in protected(page, lexicon) if span.kind in ("drug", "class")]
     spans = protected(text, lexicon)
     absence = sentence.verdict == "table" and any((s.kind, s.norm) == ("negation", "no") for s in spans)
     for span in spans:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from ragq.eval import qa
 from ragq.eval.gold import Gold, GoldEvidence
@@ -141,6 +143,28 @@ def test_only_the_sentence_s_own_citations_support_it() -> None:
         (citation(1, "a", LINE), citation(2, "b", PAIR)),
     )
     assert unsupported_values(two, LEXICON) == ["drug 'Amiodarone'"]
+
+
+def test_the_title_of_a_drugs_page_tells_whose_line_is_cited_and_a_record_s_heading_does_not() -> None:
+    text = "Monitoring on amiodarone includes TSH every 6 months."
+    page = Citation(
+        1,
+        "monographs/amiodarone.md",
+        "shared:default",
+        "Amiodarone > Monitoring",
+        None,
+        "TSH every 6 months.",
+        1.0,
+        "x#1",
+    )
+    said = Answer("q", "42", text, True, (Sentence(text, (1,), "supported"),), (page,))
+    assert unsupported_values(said, LEXICON) == []
+    assert unsupported_values(replace(said, citations=(replace(page, shard="patient:42"),)), LEXICON) == [
+        "drug 'amiodarone'"
+    ]
+    doubled = "Monitoring on amiodarone includes TSH every 12 months."
+    wrong = replace(said, text=doubled, sentences=(Sentence(doubled, (1,), "supported"),))
+    assert unsupported_values(wrong, LEXICON) == ["number '12 months'"]
 
 
 def test_an_absence_told_by_a_table_rests_on_the_whole_table_but_its_numbers_do_not() -> None:
