@@ -182,7 +182,7 @@ def _read(
         yield from (StageEvent(s) for s in trace.stages[1:])
         if reply.refusal is None:
             reply.silent = nothing_supports(question, reply.evidence, tables, reply.patient)
-            asks_model = reply.evidence and reads(home.settings.judge, home.settings.model)
+            asks_model = reply.evidence and reads(home.settings.judge, home.settings.model) and home.has_model()
             reply.refusal = None if asks_model else reply.silent
     if reply.refusal:
         return

@@ -191,6 +191,13 @@ class Home:
                 )
             return self._trial
 
+    def has_model(self) -> bool:
+        """Whether the generator's file is here."""
+        try:
+            return model_file(self.settings).exists()
+        except RagqError:
+            return False
+
     @property
     def is_loaded(self) -> bool:
         """Whether the generator is open."""
