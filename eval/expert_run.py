@@ -28,6 +28,7 @@ from ragq.engine.facts import facts
 from ragq.engine.gguf import read_gguf
 from ragq.engine.llama import LlamaEngine
 from ragq.engine.recorder import Recorder
+from ragq.errors import RagqError
 
 GROUPS = Path("/sys/fs/cgroup/memory")
 Results = dict[str, float]
@@ -94,21 +95,28 @@ class _Advice:
         """Find the mapping and switch read-ahead off over the experts."""
         for line in Path("/proc/self/maps").read_text().splitlines():
             parts = line.split()
-            if line.endswith(str(self._path)) and int(parts[2], 16) == 0:
-                self._base = int(parts[0].split("-")[0], 16)
+            if line.endswith(str(self._path)):
+                # llama.cpp gives back the pages of the header: the mapping may begin behind them.
+                self._base = int(parts[0].split("-")[0], 16) - int(parts[2], 16)
+                break
+        else:
+            raise RagqError(f"{self._path} is not mapped, so nothing can be advised about it")
         for layer in self._layout.values():
             for part in layer.parts:
                 self._advise(part.tensor.offset, part.tensor.nbytes, mmap.MADV_RANDOM)
 
     def chosen(self, _name: str, index: int, rows: NDArray[Any]) -> None:
-        for expert in np.unique(rows).tolist() if self._base else ():
+        for expert in np.unique(rows).tolist():
             for part in self._layout[index].parts:
                 self._advise(part.tensor.offset + expert * part.nbytes, part.nbytes, mmap.MADV_WILLNEED)
 
     def _advise(self, offset: int, nbytes: int, advice: int) -> None:
         begin = (self._base + offset) // 4096 * 4096
         end = self._base + offset + nbytes
-        self._libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), advice)
+        if self._libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), advice):
+            raise RagqError(
+                f"{self._path}: the kernel does not take advice {advice} about {end - begin} bytes at {begin:#x}"
+            )
 
 
 def _opened(order: dict[str, Any]) -> tuple[LlamaEngine, Callable[[], None]]:
