@@ -127,7 +127,7 @@ def protected(text: str, lexicon: Lexicon) -> list[Span]:
     def free(span: Span) -> bool:
         return all(span.end <= t.start or span.start >= t.end for t in taken)
 
-    for found in (_frequencies(text), _dates(text), _numbers(text)):
+    for found in (_frequencies(text), dates(text), _numbers(text)):
         taken += [s for s in found if free(s)]
     patterns: tuple[tuple[SpanKind, re.Pattern[str]], ...] = (
         ("negation", _NEGATION),
@@ -182,7 +182,8 @@ def _unit(text: str) -> str:
     return head + slash + {"dia": "day"}.get(tail, tail).removesuffix("/1.73 m2").removesuffix("/1.73m2")
 
 
-def _dates(text: str) -> Iterator[Span]:
+def dates(text: str) -> Iterator[Span]:
+    """Dates, as far as they are told: a norm of 4, 7 or 10 characters. Days stand before months in `14/02/2026`."""
     for m in _DATE.finditer(text):
         parts = {key[0]: value for key, value in m.groupdict().items() if value}
         month = MONTHS.get(parts.get("m", "").lower()) or int(parts.get("m") or 0)

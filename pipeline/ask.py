@@ -62,7 +62,9 @@ def fresh(
     with trace.stage("tools") as note:
         lexicon = home.lexicon(shards)
         tables = tables_of(shards, lexicon)
-        question = read_question(text, lexicon, tables.record.name)
+        question = read_question(
+            text, lexicon, tables.record.name, () if tables.record.medications else tables.notes.dosed
+        )
         other = question.other_patient(patient)
         table = answer_from_tables(question, tables) if other is None else None
         note |= {"route": table.route if table else "read", "language": question.language, "intents": sorted(question.intents),

@@ -11,7 +11,7 @@ from ragq.index.store import Cited
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.evidence import computation
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, medication_evidence, of_day, row, say, told
+from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_asked, medication_evidence, of_day, row, say, told
 from ragq.tools.labs import extreme, numeric
 from ragq.tools.record import Medication
 from ragq.tools.result import Result, ToolError
@@ -37,7 +37,9 @@ _LATEST = re.compile(r"\b(?:last|latest|most recent|newest|ultim[oa])\b")
 MIN_COURSE = 3
 # Lines of a note that are told when all of them are asked for, and those that name what is aimed at instead of what was found.
 MAX_LINES = 12
-_AIM = re.compile(r"\b(?:target|goal|aim|range|objetivo|rango|meta)\w*\b")
+_AIM = re.compile(
+    r"\b(?:if|si)\b.{0,40}\b(?:below|above|under|over|less|more|remains|rises|falls|menor|mayor|baja|sube)\b|\b(?:target|goal|aim|range|objetivo|rango|meta)\w*\b"
+)
 _ITEM = re.compile(r"^\s*\d{1,2}[.)]\s+")
 _TIMES = ("year", "month", "week", "day", "hour", "min")
 
@@ -86,8 +88,12 @@ def labs(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswe
     ):
         return _labs_in_notes(question, tables, names[0]) if len(names) == 1 else None
     if not any(s.evidence for s in statements):
+        refusal = say(question, "no_lab", name=", ".join(names))
+        if any(has_value(e.text, tables) for lab in names for e in tables.notes.naming(lab)):
+            # Somebody else's.
+            return TableAnswer(ROUTE, refusal=refusal, absent=as_asked(question, names))
         # Vital signs and results often stand only in the notes: let retrieval look before refusing.
-        return TableAnswer(ROUTE, refusal=say(question, "no_lab", name=", ".join(names)))
+        return TableAnswer(ROUTE, refusal=refusal)
     return TableAnswer(ROUTE, tuple(statements))
 
 

@@ -50,7 +50,7 @@ MODAL = re.compile(
 
 # Words that ask for nothing besides what the rest of the question asks for.
 FILLER = re.compile(
-    r"\b(?:most recent(?:ly)?|known|conocid[oa]s?|(?:ever )?recorded|on record|anything|something|algo|between|entre"
+    r"\b(?:most recent(?:ly)?|(?:on|at) discharge|al alta|known|conocid[oa]s?|(?:ever )?recorded|on record|anything|something|algo|between|entre"
     r"|(?:on |el )?(?:the )?(?:day|dia)(?: (?:of|that|de|que))?)\b"
 )
 

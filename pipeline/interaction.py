@@ -46,7 +46,9 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
     alike = duplicates(focus, against, lexicon) if not drugs else []
     if not pairs and not alike:
         return _no_pair(question, tables, focus, against, named=bool(drugs or classes))
+    ended = {} if tables.record.medications else tables.notes.ended()
     statements = (
+        *(Statement(dated(ended[d]), (ended[d],)) for d in drugs if d in ended),
         *(pair_statement(question, tables, p) for p in pairs),
         *(_same_class(question, tables, *pair) for pair in alike),
         *_said_of(tables, focus),
@@ -215,5 +217,10 @@ def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAns
 def _reactions_in_notes(tables: Tables, drugs: Sequence[str]) -> list[Statement]:
     """What the notes say of the patient's allergies and reactions to the drugs, or to their classes."""
     names = dict.fromkeys(n for d in drugs for n in (d, *tables.lexicon.kin(d)))
-    said = [e for n in names for e in tables.notes.naming(n) if ALLERGY.search(e.text) or REACTION.search(e.text)]
+    said = [
+        e
+        for n in names
+        for e in tables.notes.naming(n)
+        if ALLERGY.search(f"{e.section} {e.text}") or REACTION.search(e.text)
+    ]
     return [Statement(dated(e), (e,)) for e in dict.fromkeys(said) if not tables.notes.is_anothers(e.text)][:MAX_SAID]

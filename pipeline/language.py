@@ -10,8 +10,8 @@ from ragq.index.tokenizer import fold
 Language = Literal["en", "es"]
 
 _SPANISH = frozenset(
-    "el la los las una es son esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia "
-    "interaccion interacciones alergias medicamentos toma sigue medicacion ultimo ultima tratamiento suspendio se al y o no "
+    "el la los las una es esta hay tiene que cual cuales cuando como cuanto de del en para con por su sus paciente dosis alergia "
+    "interaccion interacciones alergias medicamentos toma sigue medicacion ultimo ultima tratamiento suspendio se al y o "
     "edad anos aclaramiento creatinina filtrado evolucion".split(" ")
 )
 _ENGLISH = frozenset(

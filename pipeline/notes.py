@@ -13,7 +13,16 @@ from ragq.index.lexicon import Lexicon, spelling
 from ragq.index.store import Shard
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.said import Saying, State, has_dose, is_anothers, names_of_patient, sayings
+from ragq.pipeline.said import (
+    Saying,
+    State,
+    dosed_in,
+    drugs_in,
+    has_dose,
+    is_anothers,
+    names_of_patient,
+    sayings,
+)
 
 _LEVEL = re.compile(r"\s*(?:levels?|concentrations?|nivel(?:es)?)\b", re.IGNORECASE)
 
@@ -21,6 +30,18 @@ ALLERGY = re.compile(r"\b(?:allerg|al[eé]rgi|anaphyla|anafil|nkd?a\b)\w*", re.I
 # What a drug may have done without anybody calling it an allergy.
 REACTION = re.compile(
     r"\b(?:reaction|reacci[oó]n|hypersensitiv|hipersensib|urticaria|hives|angioedema|intoleran|rash|exantema|erupci[oó]n)\w*",
+    re.IGNORECASE,
+)
+# A heading in plain text: a few words on a line of their own.
+_HEADING = re.compile(r"[A-ZÁÉÍÓÚÑ][\w/&' ]{1,40}:?")
+# Abbreviations of labs that only a number behind them tells from other letters.
+_SHORT_LABS = {
+    "potassium": re.compile(r"\bK\+?\s*[:=]?\s*\d"),
+    "sodium": re.compile(r"\bNa\+?\s*[:=]?\s*\d"),
+    "eGFR": re.compile(r"\bFG\s*[:=]?\s*\d"),
+}
+_COURSE = re.compile(
+    r"\b(?:for|durante)\s+(?:\d{1,2}|two|three|four|five|six|seven|ten|fourteen|dos|tres|cinco|siete|diez)\s+(?:days|d[ií]as)\b",
     re.IGNORECASE,
 )
 # Columns of a table in plain text.
@@ -69,6 +90,11 @@ class Notes:
             found[drug] = dosed[0] if dosed else rows[0][0]
         return found
 
+    @cached_property
+    def dosed(self) -> frozenset[str]:
+        """Drugs without a monograph, told by a dose anywhere in the notes."""
+        return frozenset(n for e in self._sentences for n in dosed_in(e.text, self._lexicon))
+
     def ended(self) -> dict[str, Evidence]:
         """By drug the latest sentence that ends it, of those that are not taken again."""
         last = {drug: [e for e, s in said if s.state == "ended"] for drug, said in self._sayings.items()}
@@ -85,7 +111,7 @@ class Notes:
 
     def of_anothers_drug(self, evidence: Evidence, drug: str) -> bool:
         """Whether a sentence says of the drug only that somebody else takes it."""
-        said = [s.state for s in sayings(evidence.text, self._lexicon, self._names_of_patient) if s.drug == drug]
+        said = [s.state for s in self._said(evidence) if s.drug == drug]
         return bool(said) and set(said) == {"other"}
 
     def _last_states(self, said: Sequence[tuple[Evidence, Saying]]) -> set[State]:
@@ -96,12 +122,20 @@ class Notes:
         decided = [states for states in by_day.values() if states & {"taken", "ended", "not"}]
         return (decided or [*by_day.values()])[0]
 
+    def _said(self, evidence: Evidence) -> list[Saying]:
+        heading = evidence.section.rpartition(" > ")[2]
+        said = sayings(evidence.text, self._lexicon, self._names_of_patient, self.dosed, heading)
+        if evidence.date and evidence.date < self.latest() and _COURSE.search(evidence.text):
+            # A course of some days is over by the next note.
+            return [replace(s, state="ended") if s.state in ("taken", "named") else s for s in said]
+        return said
+
     @cached_property
     def _sayings(self) -> dict[str, list[tuple[Evidence, Saying]]]:
         """By drug, latest first."""
         found: dict[str, list[tuple[Evidence, Saying]]] = {}
         for evidence in sorted(self._sentences, key=lambda e: e.date or "", reverse=True):
-            for saying in sayings(evidence.text, self._lexicon, self._names_of_patient):
+            for saying in self._said(evidence):
                 found.setdefault(saying.drug, []).append((evidence, saying))
         return found
 
@@ -136,6 +170,11 @@ class Notes:
         found = [e for e in self._sentences if pattern.search(e.text)]
         return sorted(found, key=lambda e: e.date or "", reverse=True)
 
+    def under(self, pattern: re.Pattern[str]) -> list[Evidence]:
+        """Sentences under a heading in which a pattern is found, latest document first."""
+        found = [e for e in self._sentences if pattern.search(e.section.rpartition(" > ")[2])]
+        return sorted(found, key=lambda e: e.date or "", reverse=True)
+
     def has_word(self, word: str) -> bool:
         """Whether any of the documents holds a word, as BM25 tokens."""
         return set(tokenize(word)) <= self._words
@@ -153,7 +192,7 @@ class Notes:
                 chunk.document,
                 chunk.shard,
                 "notes",
-                without_orders(" > ".join(chunk.heading)),
+                without_orders(" > ".join((*chunk.heading, heading)) if heading else " > ".join(chunk.heading)),
                 chunk.page,
                 1.0,
                 chunk.id,
@@ -161,8 +200,7 @@ class Notes:
             )
             for shard in self._shards
             for chunk in shard.chunks()
-            for start, end in sentences(chunk.text)
-            for quote in _rows(chunk.text[start:end].strip())
+            for heading, quote in _under_headings(chunk.text)
         ]
 
     @cached_property
@@ -182,7 +220,31 @@ class Notes:
                 names.add(spelling(mention.name))
             if mention.kind in ("drug", "unknown-drug") and _LEVEL.match(text, mention.end):
                 names.add(f"{mention.name} level")
-        return names
+        names |= {lab for lab, short in _SHORT_LABS.items() if short.search(text)}
+        return names | {m.name for m in drugs_in(text, self._lexicon, self.dosed)}
+
+
+def _under_headings(text: str) -> list[tuple[str, str]]:
+    """The sentences of a chunk, each with the heading in plain text (`Allergies` on a line of its own) that it stands under."""
+    found: list[tuple[str, str]] = []
+    heading = ""
+    for start, end in sentences(text):
+        for row in _rows(text[start:end].strip()):
+            first, _, rest = row.partition("\n")
+            if (
+                _HEADING.fullmatch(first.strip())
+                and (rest.strip() or not row.rstrip().endswith("."))
+                and _is_heading(first, text)
+            ):
+                heading, row = first.strip(" :"), rest.strip()
+            if row:
+                found.append((heading, row))
+    return found
+
+
+def _is_heading(line: str, text: str) -> bool:
+    """Whether a line of a few words stands behind an empty line, or first, and has more behind it."""
+    return bool(re.search(rf"(?:^|\n[ \t]*\n){re.escape(line)}[ \t]*\n[ \t]*\S", text))
 
 
 def _rows(sentence: str) -> list[str]:

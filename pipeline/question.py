@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ragq.index.lexicon import Lexicon, Mention
@@ -105,9 +106,16 @@ class Question:
         return list(dict.fromkeys(m.name for m in self.mentions if m.kind in kinds))
 
 
-def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Question:
-    """Language, mentions and intents of a question; the patient's own name in it asks for nothing more."""
-    mentions = tuple(_levels(text, lexicon.find(text)))
+# Letters that stand for a lab in a question, where nothing else is meant by them.
+_SHORT = {"K": "potassium", "K+": "potassium", "Na": "sodium", "Na+": "sodium", "FG": "eGFR"}
+
+
+def read_question(text: str, lexicon: Lexicon, patient_name: str = "", drugs: Collection[str] = ()) -> Question:
+    """Language, mentions and intents of a question; the patient's own name in it asks for nothing more. `drugs` are names in
+    lower case that no table knows and the notes give a dose of.
+    """
+    found = [*lexicon.find(text), *_more(text, drugs)]
+    mentions = tuple(_levels(text, sorted({m.start: m for m in reversed(found)}.values(), key=lambda m: m.start)))
     folded = fold(text)
     intents: set[Intent] = {intent for intent, pattern in PATTERNS.items() if pattern.search(folded)}
     if any(m.kind == "lab" for m in mentions):
@@ -132,6 +140,21 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "") -> Questi
     return Question(
         text, language_of(text), mentions, frozenset(intents), _residual(text, mentions, patient_name), polar
     )
+
+
+def _more(text: str, drugs: Collection[str]) -> list[Mention]:
+    """Drugs without a monograph, and labs by their letters."""
+    words = [
+        Mention(m.start(), m.end(), "unknown-drug", name)
+        for name in drugs
+        for m in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+    ]
+    letters = re.finditer(r"(?<![\w.])(?:K|Na|FG)\+?(?![\w+])(?!\s+antag)", text)
+    return words + [
+        Mention(m.start(), m.end(), "lab", _SHORT[m.group()])
+        for m in letters
+        if "vitamin" not in text.lower() and m.group() in _SHORT
+    ]
 
 
 _WHEN = re.compile(r"\W*(?:when|cuando)\b")

@@ -26,7 +26,7 @@ from ragq.pipeline.refuse import reason
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
 from ragq.pipeline.span import copied, whole
-from ragq.pipeline.tables import Tables, as_sentence
+from ragq.pipeline.tables import Tables, as_sentence, say
 from ragq.pipeline.trace import Trace
 from ragq.pipeline.words import content, forms, stems
 
@@ -216,6 +216,13 @@ def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]
             yield pick
 
 
+def _of_others(text: str, question: Question, tables: Tables) -> bool:
+    """Whether a line says of somebody else what is asked of the patient: a relative stands before the condition or drug."""
+    asked = {m.name for m in question.mentions if m.kind in ("condition", "drug", "unknown-drug")}
+    said = [m for m in tables.lexicon.find(text) if m.name in asked]
+    return bool(said) and not relatives(question.text) and all(tables.notes.is_anothers(text[: m.start]) for m in said)
+
+
 def _only_of_others(line: Evidence, tables: Tables) -> bool:
     """Whether every sentence of a line speaks of somebody beside the patient."""
     return all(tables.notes.is_anothers(line.text[a:b]) for a, b in sentences(line.text))
@@ -231,6 +238,8 @@ def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace)
         if "why" in question.intents and line.date:
             line = reply.evidence[pick.number - 1] = tables.notes.with_next(line, NEXT_SENTENCES)
         text = as_quote(line, question, wanted, reply.latest, several)
+        if reply.patient is not None and _of_others(text, question, tables):
+            text = say(question, "of_others", line=text)
         yield from emit(reply, Sentence(text, (pick.number,), "quote", "the line itself"), trace)
     if not reply.sentences:
         reply.refusal = reply.silent or reason("unrelated", question.language)

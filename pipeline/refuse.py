@@ -76,7 +76,8 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
     if question.residual and drugs and not question.is_personal():
         return None
     wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
-    missing = [as_asked(question, [name]) for name in wanted if not tables.notes.naming(name)]
+    unnamed = [as_asked(question, [name]) for name in wanted if not tables.notes.naming(name)]
+    missing = [words for words in unnamed if not tables.notes.has_word(words)]
     missing += [w for w in (*question.acronyms(), *question.strangers()) if not tables.notes.has_word(w)]
     if not missing:
         missing = [

@@ -46,7 +46,7 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     new_drug = "safety" in asks and "interaction" not in asks and not asks & MEDICATION_INTENTS
     # Whatever else is in the question ("for the knee"), what speaks against a new drug is told, and the model, which
     # would give leave for anything, is not asked.
-    if drugs and new_drug and not question.is_general() and (found := safety(question, tables, drugs)):
+    if new_drug and not question.is_general() and (found := _against(question, tables, drugs)):
         return found
     if found := computed(question, tables) or labs_in_time(question, tables) or taken_then(question, tables):
         return found
@@ -84,15 +84,21 @@ _NEXT_WORDS = frozenset(
 # The time set for it, not `next to the door` or `she turns 80 next month`.
 _SET = re.compile(
     r"\b(?:next|pr[oó]xim[oa])\s+(?:review|visit|appointment|check|clinic|blood|INR|cita|revisi[oó]n|visita|control|anal[ií]tica)\w*"
-    r"|\b(?:follow[- ]?up|review|see (?:her|him|them) again|return|recheck|revisi[oó]n|control)\s+(?:in|on|at|en|el)\b|\b(?:r/v|f/u)\s+(?:in\s+)?\d",
+    r"|\b(?:follow[- ]?up|review|see (?:her|him|them) again|return|recheck|revisi[oó]n|control)"
+    r"(?:\s+(?:here|clinic|again|up))?\s+(?:in|on|at|en|el)\b"
+    r"|\b(?:r/v|f/u)\s+(?:in\s+)?\d",
     re.IGNORECASE,
 )
+
+
+_ONLY_IF = re.compile(r"[\W\d]*(?:if|si)\b", re.IGNORECASE)
 
 
 def _next(question: Question, tables: Tables) -> TableAnswer | None:
     """When the patient is to be seen again, with the day of the note that says it: the latest; what an older one says is past."""
     lines, latest = tables.notes.matching(_SET), tables.notes.latest()
-    if rows := [e for e in lines if e.date and e.date == latest][:2]:
+    lines = [e for e in lines if not _ONLY_IF.match(e.text)]
+    if rows := [e for e in lines if (e.date or "") == latest][:2]:
         return TableAnswer("table:next", tuple(Statement(dated(e), (e,)) for e in rows))
     if not lines:
         return None
@@ -230,9 +236,29 @@ def _allergies_in_notes(tables: Tables, names: Sequence[str]) -> TableAnswer | N
     alike = dict.fromkeys(c for n in names for c in (n, *tables.lexicon.kin(n)))
     named = [e for n in alike for e in tables.notes.naming(n) if ALLERGY.search(e.text) or REACTION.search(e.text)]
     to_drugs = [e for e in tables.notes.matching(REACTION) if _names_a_drug(e.text, tables)]
-    rows = list(dict.fromkeys([*named, *tables.notes.matching(ALLERGY), *(() if names else to_drugs)]))
+    listed = [*tables.notes.matching(ALLERGY), *tables.notes.under(ALLERGY)]
+    rows = list(dict.fromkeys([*named, *listed, *(() if names else to_drugs)]))
     rows = sorted(rows, key=lambda e: tables.notes.is_anothers(e.text))[:4]
     return TableAnswer("table:allergies", tuple(Statement(as_sentence(e.text), (e,)) for e in rows)) if rows else None
+
+
+def _against(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:
+    """What speaks against what is to be given."""
+    if drugs:
+        return safety(question, tables, drugs)
+    return None if question.mentions else _reaction_to(question, tables)
+
+
+def _reaction_to(question: Question, tables: Tables) -> TableAnswer | None:
+    """What the notes say of an allergy to something that no table knows (`metamizol`)."""
+    words = [w for w in question.residual if len(w) > 4]
+    said = (
+        [e for e in tables.notes.matching(ALLERGY) if words and set(words) & set(tokenize(e.text))]
+        if tables.patient_shard
+        else []
+    )
+    said = [e for e in said if not tables.notes.is_anothers(e.text)][:2]
+    return TableAnswer("table:allergies", tuple(Statement(dated(e), (e,)) for e in said)) if said else None
 
 
 def _names_a_drug(text: str, tables: Tables) -> bool:

@@ -37,7 +37,7 @@ _TITLED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Sr|Sra|Don|Doña)\b\.?\s+(?:[A-ZÁÉ�
 
 _ENDED = re.compile(
     r"\b(?:stop(?:s|ped|ping)?|discontinu\w+|ceased?|withdr[ae]wn?|left\s+(?:it\s+|them\s+)?off|(?:came|come|taken|is|now)\s+off"
-    r"|finished|completed|ended|course\s+over|on\s+hold|held|hold|withheld|paused|in\s+the\s+past|previously|formerly|used\s+to\s+take|no\s+longer|last\s+dose\s+of"
+    r"|finished|completed|ended|course\s+over|on\s+hold|held|hold|withheld|paused|in\s+the\s+past|previously|formerly|used\s+to\s+take|no\s+longer|last\s+dose\s+of|in\s+hospital\s+only"
     r"|until\s+\d{4}|had\s+(?:taken|been)|(?:has|have|had)\s+had|suspend\w+|se\s+retir\w+|retirad[oa]|dej[oó]\b|dejado"
     r"|termin(?:[oó]|ad[oa])|complet(?:[oó]|ad[oa])|en\s+pausa|ya\s+no|hasta\s+\d{4}|hab[ií]a\s+(?:tomado|estado)|tomaba)\b",
     re.IGNORECASE,
@@ -63,7 +63,7 @@ _NOT = re.compile(
     r"\b(?:avoid\w*|contra-?indica\w+|allerg\w*|al[eé]rgi\w+|anaphyla\w+|hives|urticaria|rash|angioedema|intoleran\w+|not\s+tolerat\w+|no\s+toler\w+"
     r"|declined|refused|rechaz\w+|advised\s+against|(?:should|must|do|does|did|would|to)\s+not\s+(?:have|take|be|give|use|start|restart|like)\w*"
     r"|not\s+to\s+(?:be\s+)?(?:take|taken|give|given|use|used|start)|not\s+(?:taking|on)|never\s+(?:taken|started|on)|considered|may\s+be\s+started|may\s+start"
-    r"|might|could|podr[ií]a|consider|awaiting|leaflet|asked\s+(?:about|for)|evitar?|no\s+(?:lo\s+|la\s+)?(?:debe\s+)?(?:toma|tomar|usar|dar)\b|se\s+recomienda\s+no"
+    r"|(?:sensitive|resistant|susceptible)\s+to|(?:sensible|resistente)s?\s+a|might|could|podr[ií]a|consider|awaiting|leaflet|asked\s+(?:about|for)|evitar?|no\s+(?:lo\s+|la\s+)?(?:debe\s+)?(?:toma|tomar|usar|dar)\b|se\s+recomienda\s+no"
     r"|instead\s+of|rather\s+than|en\s+lugar\s+de|made\s+(?:her|him)|salió|vomit\w*|if\b[^.;]{0,40}\b(?:start|add)|den(?:y|ies|ied)|niega"
     r"|(?:plan|going|aim|hope)\w*\s+to\s+(?:re)?start|to\s+(?:be\s+)?start(?:ed)?\s+(?:after|when|once|next)|will\s+(?:be\s+)?start)\w*",
     re.IGNORECASE,
@@ -93,11 +93,13 @@ _SWITCHED = re.compile(r"\b(?:switch|chang|convert|replac|cambi|sustitu)\w*", re
 _DOSES = (" mg", " mcg", " g", " ml", " u")
 # A drug that no table knows: a word before a dose, in a line that says how often.
 _DOSED = re.compile(
-    r"(?<![\w-])(?P<name>[A-Za-zÀ-ÿ][a-zà-ÿ]{5,}(?:\s[a-zà-ÿ]{6,})?)\s+\d[\d.,]*\s*(?:mg|micrograms?|microgramos|mcg|µg|g|ml|units|unidades|puffs?)\b(?!\s*/)"
+    r"(?<![\w-])(?P<name>[A-Za-zÀ-ÿ][a-zà-ÿ]{5,}(?:\s(?!tablets?|caps)[a-zà-ÿ]{4,})?)\s+\d[\d.,]*\s*(?:mg|micrograms?|microgramos|mcg|µg|g|ml|units|unidades|puffs?)\b(?!\s*/)"
 )
 _OFTEN = re.compile(
-    r"\b(?:OD|BD|BID|TDS|TID|QDS|QID|ON|OM|PRN|prn|nocte|mane|daily|once|twice|weekly|nightly|at night|al d[ií]a|cada|por la noche|started|new)\b"
+    r"\b(?:OD|BD|BID|TDS|TID|QDS|QID|ON|OM|PRN|od|bd|tds|qds|prn|nocte|mane|daily|once|twice|weekly|nightly"
+    r"|at night|al d[ií]a|cada|por la noche|started|new)\b"
 )
+_HORMONE = re.compile(r"[Tt][34]")
 _NO_DRUG = frozenset(
     "increase increased reduce reduced reducing raised lowered started starting weight protein sodium salt total around roughly almost another"
     " stopped doses tablet tablets alcohol sugar caffeine subir aumentar reducir azúcar".split(" ")
@@ -113,24 +115,41 @@ class Saying:
     dosed: bool
 
 
-def drugs_in(text: str, lexicon: Lexicon) -> list[Mention]:
-    """The drugs that a text names, in order: known ones, and words before a dose."""
-    found = [m for m in lexicon.find(text) if m.kind in ("drug", "unknown-drug")]
-    known = [(m.start, m.end) for m in lexicon.find(text)]
-    if _OFTEN.search(text):
-        for m in _DOSED.finditer(text):
-            start, end = m.span("name")
-            if not any(a < end and start < b for a, b in known) and not set(m["name"].lower().split()) & _NO_DRUG:
-                found.append(Mention(start, end, "unknown-drug", m["name"].lower()))
+def drugs_in(text: str, lexicon: Lexicon, dosed: frozenset[str] = frozenset()) -> list[Mention]:
+    """The drugs that a text names, in order: known ones, and those that are `dosed` elsewhere. Free T4 is a lab."""
+    every = lexicon.find(text)
+    found = [m for m in every if m.kind in ("drug", "unknown-drug") and not _HORMONE.fullmatch(text[m.start : m.end])]
+    for name in dosed:
+        for m in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE):
+            if not any(k.start < m.end() and m.start() < k.end for k in every):
+                found.append(Mention(m.start(), m.end(), "unknown-drug", name))
     return sorted(found, key=lambda m: m.start)
 
 
-def sayings(text: str, lexicon: Lexicon, patient_names: frozenset[str] = frozenset()) -> list[Saying]:
-    """One for each drug that the sentence names. `patient_names` are names by which a note calls the patient."""
-    if _ALLERGIES.match(text):
-        return [Saying(m.name, "not", dosed=False) for m in drugs_in(text, lexicon)]
+def dosed_in(text: str, lexicon: Lexicon) -> set[str]:
+    """Words before a dose, in lower case, that no table knows: drugs without a monograph."""
+    if not _OFTEN.search(text):
+        return set()
+    known = [(m.start, m.end) for m in lexicon.find(text)]
+    named = [m for m in _DOSED.finditer(text) if not any(a < m.end("name") and m.start("name") < b for a, b in known)]
+    return {m["name"].lower() for m in named if not set(m["name"].lower().split()) & _NO_DRUG}
+
+
+def sayings(
+    text: str,
+    lexicon: Lexicon,
+    patient_names: frozenset[str] = frozenset(),
+    dosed: frozenset[str] | None = None,
+    section: str = "",
+) -> list[Saying]:
+    """One for each drug that the sentence names, under the heading `section`. `patient_names` are names by which a note calls
+    the patient, `dosed` drugs without a monograph (default: those of this sentence).
+    """
+    drugs = drugs_in(text, lexicon, frozenset(dosed_in(text, lexicon)) if dosed is None else dosed)
+    if _ALLERGIES.match(f"{section}: {text}") or _ALLERGIES.match(text):
+        return [Saying(m.name, "not", dosed=False) for m in drugs]
     classes = [m for m in lexicon.find(text) if m.kind == "class"]
-    mentions = sorted([*drugs_in(text, lexicon), *classes], key=lambda m: m.start)
+    mentions = sorted([*drugs, *classes], key=lambda m: m.start)
     out: list[Saying] = []
     before: State = "named"
     for i, mention in enumerate(mentions):
@@ -138,15 +157,15 @@ def sayings(text: str, lexicon: Lexicon, patient_names: frozenset[str] = frozens
         end = _cut(text, mention.end, mentions[i + 1].start) if i + 1 < len(mentions) else len(text)
         in_list = i and _LIST.fullmatch(text[mentions[i - 1].end : mention.start])
         clause = text[start:end]
-        dosed = has_dose(clause, lexicon)
+        with_dose = has_dose(clause, lexicon)
         state = _state(text[start : mention.start], text[mention.end : end], patient_names)
-        if state == "named" and dosed:
+        if state == "named" and with_dose:
             state = "taken"
         if state == "named" and in_list:
             state = before
         before = state
         if mention.kind != "class":
-            out.append(Saying(mention.name, state, dosed))
+            out.append(Saying(mention.name, state, with_dose))
     return out
 
 

@@ -77,6 +77,7 @@ _WORDS = {
         "no_list": "The record has no medication list; the notes say, the latest first: {said}",
         "only_others": "The record has no medication list; the notes name {name} only for somebody else: {said}",
         "ended_in_notes": "No, by the notes: {said}",
+        "of_others": "Not said of the patient; the notes say: {line}",
         "undated": "undated: ",
         "not_an_allergy": "{name} is not in the allergy list; the notes say: {said}",
         "not_a_problem": "{name} is not in the problem list; the notes say: {said}",
@@ -110,6 +111,7 @@ _WORDS = {
         "no_list": "La historia no tiene lista de medicación; las notas dicen, la última primero: {said}",
         "only_others": "La historia no tiene lista de medicación; las notas nombran {name} solo de otra persona: {said}",
         "ended_in_notes": "No, según las notas: {said}",
+        "of_others": "No se dice del paciente; las notas dicen: {line}",
         "undated": "sin fecha: ",
         "not_an_allergy": "No: {name} no está en la lista de alergias; las notas dicen: {said}",
         "not_a_problem": "{name} no está en la lista de problemas; las notas dicen: {said}",
@@ -152,10 +154,15 @@ def of_day(question: Question, evidence: Evidence) -> str:
 
 def as_sentence(text: str) -> str:
     """Lines of a note as a sentence: on one line, without bullets, items parted by semicolons, with a full stop."""
-    items = [" ".join(item.split()).replace("**", "") for item in ITEM.split(text) if item.strip()]
+    items = [_cells(" ".join(item.split())).replace("**", "") for item in ITEM.split(text) if item.strip()]
     text = " ".join(item if item[-1:] in ".!?;:," else f"{item};" for item in items[:-1])
     text = f"{text} {items[-1]}".strip() if items else ""
     return text if text[-1:] in ".!?" else f"{text}."
+
+
+def _cells(line: str) -> str:
+    """A row of a table in Markdown as its cells, parted by commas."""
+    return ", ".join(c.strip() for c in line.split("|") if c.strip()) if line.startswith("|") else line
 
 
 def row(cited: Cited, tables: Tables, origin: str) -> Evidence:

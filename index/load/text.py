@@ -9,6 +9,7 @@ from ragq.index.day import iso_day
 from ragq.index.document import Document, Section
 from ragq.index.load.sheet import printable
 from ragq.index.load.source import Source
+from ragq.index.spans import dates
 
 # A text may hold a stray control character; a binary file holds about one in ten.
 MAX_CONTROL_SHARE = 0.01
@@ -22,7 +23,11 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_DATE_LINE = re.compile(r"^[ \t>*_#-]*(?:date|fecha)\b[^:\n]{0,40}:[*_ \t]*(\d{4}-\d{2}-\d{2})(?!\d)", re.I | re.M)
+_DATE_LINE = re.compile(
+    r"(?:^[ \t>*_#-]*(?:date(?! of birth)|fecha(?! de nacimiento))\b[^:\n]{0,40}"
+    r"|(?:^|[ \t]{2,})(?:discharged|date of discharge|discharge date|fecha de alta|alta)):[*_ \t]*([^\n]{4,40})",
+    re.I | re.M,
+)
 _DATE_IN_NAME = re.compile(r"^(\d{4}-\d{2}-\d{2})(?!\d)")
 
 
@@ -83,10 +88,12 @@ def guessed_encoding(data: bytes) -> tuple[str, ...]:
 
 def find_date(text: str, stem: str) -> str | None:
     """Find the ISO day a note is about: its first `Date:` or `Fecha:` line, else the head of its file name."""
-    for match in (_DATE_LINE.search(text), _DATE_IN_NAME.match(stem)):
-        if match and (day := iso_day(match[1])):
+    named = _DATE_IN_NAME.match(stem)
+    for match in _DATE_LINE.finditer(text):
+        told = next(dates(match[1]), None)
+        if told and told.start == 0 and len(told.norm) == 10 and (day := iso_day(told.norm)):
             return day
-    return None
+    return iso_day(named[1]) if named else None
 
 
 def _decode_strictly(data: bytes) -> str:

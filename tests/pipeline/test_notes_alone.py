@@ -160,3 +160,43 @@ def test_a_class_is_told_by_the_drugs_of_it_that_are_taken(empty_home, tmp_path,
         assert "moxicillin" not in together
         assert "Warfarin and meloxicam" in together
         assert together.endswith("2026-04-15: Avoid clarithromycin with warfarin [4].")
+
+
+def test_headings_in_plain_text_and_drugs_without_a_monograph(empty_home, tmp_path, light_embedder, offsets):
+    place = tmp_path / "notes"
+    place.mkdir()
+    (place / "discharge.txt").write_text(
+        "DISCHARGE SUMMARY\nAdmitted: 03/02/2026   Discharged: 14/02/2026\n\nDHx\nOxybutynin 5 mg bd\nDonepezil 10 mg nocte\n\n"
+        "Allergies\nTrimethoprim - facial swelling. Codeine - vomiting.\n\nIx\nNa 128, K 5.4, creatinine 187.\n\n"
+        "Plan\nOxybutynin stopped (delirium).\nIf potassium is below 5.0 at the next check, restart ramipril.\n"
+        "Colchicine 500 micrograms twice daily for five days.\nReview here in nine months with an echo.\n"
+    )
+    add_monographs(empty_home, ("trimethoprim",), light_embedder, offsets)
+    add(empty_home / "index", "patient:900", place, light_embedder, offsets)
+    with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
+        assert rag.ask("is she on oxybutynin?", "900").text.startswith(
+            "No, by the notes: 2026-02-14: Oxybutynin stopped (delirium)."
+        )
+        assert rag.ask("allergies?", "900").text == "Trimethoprim - facial swelling [1]. Codeine - vomiting [2]."
+        assert rag.ask("what medications were stopped?", "900").text == "2026-02-14: Oxybutynin stopped (delirium) [1]."
+        listed = rag.ask("current medication?", "900").text
+        assert "Donepezil 10 mg nocte" in listed
+        assert "xybutynin" not in listed
+        for asked in ("potassium?", "K?", "sodium?"):
+            assert rag.ask(asked, "900").text == "2026-02-14: Na 128, K 5.4, creatinine 187 [1]."
+        assert (
+            rag.ask("when is the next review?", "900").text
+            == "2026-02-14: Review here in nine months with an echo [1]."
+        )
+
+
+def test_what_is_said_of_a_relative_is_not_told_of_the_patient(empty_home, tmp_path, light_embedder, offsets):
+    folder = visits(
+        tmp_path,
+        {"2026-03-04": "Her mother had diabetes. Seen with Mr Gray of the next bed, INR of the neighbour 9.0."},
+    )
+    add(empty_home / "index", "patient:900", folder, light_embedder, offsets)
+    with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
+        assert "9.0" not in rag.ask("INR?", "900").text
+        said = rag.ask("does she have diabetes?", "900")
+        assert said.refusal or said.text.startswith("Not said of the patient; the notes say: Her mother had diabetes")
