@@ -29,6 +29,12 @@ _OF_OTHER_AFTER = re.compile(
     r"|daughter)\b|of\s+(?:her|his|their)\s+\w+)",
     re.IGNORECASE,
 )
+# Whom the patient lives or comes with takes nothing yet, unless what follows is said of them (`who`).
+_BESIDE = re.compile(
+    rf"\b(?:with|con|by)\s+(?:(?:her|his|their|the|su|la|el)\s+)?(?:{_OTHERS}|mother|father|sister|brother|wife|husband|son|daughter|parents"
+    rf"|madre|padre|hij[oa]|espos[oa]|herman[oa])\b(?!\s*,?\s*(?:who|que)\b)",
+    re.IGNORECASE,
+)
 # `Mr Gray in room 4`: a person by name, who may be the patient.
 _HEADED = re.compile(
     r"\b(?:Patient|Paciente|Re|Name|Nombre)\s*:\s*(?P<name>(?:(?:Mr|Mrs|Ms|Miss|Sr|Sra)\.?\s+)?[A-ZÁÉÍÓÚÑ]\w+(?:\s+[A-ZÁÉÍÓÚÑ]\w+)*)"
@@ -180,7 +186,7 @@ def _cut(text: str, start: int, end: int) -> int:
 
 def _state(before: str, after: str, patient_names: frozenset[str]) -> State:
     clause = f"{before} \N{BULLET} {after}"
-    if is_anothers(before, patient_names) or _OF_OTHER_AFTER.search(after):
+    if is_anothers(_BESIDE.sub(" ", before), patient_names) or _OF_OTHER_AFTER.search(after):
         return "other"
     restarted = _AGAIN.search(clause) and not re.search(r"\b(?:not|no|review)\b", clause, re.IGNORECASE)
     if restarted or _KEPT.search(clause):
