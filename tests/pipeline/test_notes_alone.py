@@ -199,4 +199,4 @@ def test_what_is_said_of_a_relative_is_not_told_of_the_patient(empty_home, tmp_p
     with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
         assert "9.0" not in rag.ask("INR?", "900").text
         said = rag.ask("does she have diabetes?", "900")
-        assert said.refusal or said.text.startswith("Not said of the patient; the notes say: Her mother had diabetes")
+        assert said.refusal or said.text.startswith("About somebody else, the notes say: Her mother had diabetes")
