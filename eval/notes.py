@@ -1,22 +1,16 @@
-"""Notes: three records that are notes alone, in a home of their own beside the user's, asked in everyday words."""
+"""Notes: three records that are notes alone, asked in everyday words; for a home of their own (`public_home`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ragq.corpora import CLINIC, NOTES
-from ragq.eval import public_home, qa
+from ragq.eval import qa
 from ragq.eval.gold import SHARED, Gold
 from ragq.pipeline.add import add_documents
 from ragq.pipeline.rag import Ragq
-from ragq.settings import Settings
 
 QUESTIONS = NOTES / "questions.jsonl"
-
-
-def settings_of(settings: Settings) -> Settings:
-    """Settings for the home that holds the notes, with the user's models."""
-    return public_home.make(settings)
 
 
 def prepare(rag: Ragq, gold: Sequence[Gold]) -> list[qa.Asked]:

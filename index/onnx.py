@@ -12,9 +12,9 @@ from ragq.errors import ModelError
 
 
 class OnnxModel:
-    """Texts or pairs of texts in one batch, cut at `max_tokens`; of a pair the second is cut."""
+    """Texts or pairs of texts in one batch, cut at `max_tokens`; of a pair the longer is cut."""
 
-    def __init__(self, folder: Path, what: str, max_tokens: int, pairs: bool = False) -> None:
+    def __init__(self, folder: Path, what: str, max_tokens: int) -> None:
         """Raises ModelError when the folder is no such model; `what` says in it what was expected."""
         import onnxruntime
         from tokenizers import Tokenizer

@@ -63,7 +63,7 @@ class OnnxCrossEncoder:
     """A cross-encoder as `model.onnx` beside its `tokenizer.json`, with one output per pair (no torch)."""
 
     def __init__(self, folder: Path, name: str, max_tokens: int = 512) -> None:
-        self._model = OnnxModel(folder, "an ONNX cross-encoder", max_tokens, pairs=True)
+        self._model = OnnxModel(folder, "an ONNX cross-encoder", max_tokens)
         self.name = name
 
     def score(self, question: str, hits: Sequence[Hit]) -> list[float]:

@@ -45,7 +45,7 @@ _COURSE = re.compile(
     re.IGNORECASE,
 )
 # Columns of a table in plain text.
-_COLUMNS = re.compile(r"\S(?:[ ]{3,}|\t)\S")
+COLUMNS = re.compile(r"\S(?:[ ]{3,}|\t)\S")
 
 
 class Notes:
@@ -248,6 +248,11 @@ def _is_heading(line: str, text: str) -> bool:
 
 
 def _rows(sentence: str) -> list[str]:
-    """The lines of a table in plain text, which have nothing to do with each other; else the sentence."""
-    lines = [line.strip() for line in sentence.splitlines() if line.strip()]
-    return lines if sum(bool(_COLUMNS.search(line)) for line in lines) > 1 else [sentence] * bool(sentence)
+    """The rows of a table in plain text, else the sentence."""
+    return table_rows(sentence) or [sentence] * bool(sentence)
+
+
+def table_rows(text: str) -> list[str]:
+    """The lines of a text that is a table in plain text, whose rows have nothing to do with each other; none of another."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines if sum(bool(COLUMNS.search(line)) for line in lines) > 1 else []

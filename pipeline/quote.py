@@ -8,6 +8,7 @@ from itertools import pairwise
 from ragq.index.boundary import paragraph_ends, sentence_ends
 from ragq.index.inert import without_orders
 from ragq.pipeline.evidence import STRUCTURED, Evidence
+from ragq.pipeline.notes import COLUMNS, table_rows
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import ITEM, as_sentence
 from ragq.pipeline.words import stems
@@ -17,8 +18,6 @@ MAX_SENTENCES = 3
 _PLAN = re.compile(r"\b(?:plan|actitud|tratamiento)\b", re.IGNORECASE)
 # What stands under a plan and is no plan.
 _SETTLED = re.compile(r"\b(?:declined|refused|given|done|started|stopped|today|rechaz\w+|hoy)\b", re.IGNORECASE)
-# Columns of a table in plain text, whose rows have nothing to do with each other.
-_COLUMNS = re.compile(r"\S(?:[ ]{3,}|\t)\S")
 _THEN = {"en": "As planned on {day}: ", "es": "Según el plan de {day}: "}
 
 
@@ -42,10 +41,9 @@ def shortened(text: str, wanted: set[str]) -> str:
     """At most MAX_SENTENCES neighbouring sentences of the text, those that hold most of the `wanted` stems; of prose none
     before the first that holds one, of a table the rows that hold any.
     """
-    rows = [line for line in text.splitlines() if line.strip()]
-    if sum(bool(_COLUMNS.search(row)) for row in rows) > 1 and (kept := [r for r in rows if wanted & stems(r)]):
+    if kept := [row for row in table_rows(text) if wanted & stems(row)]:
         text = "\n".join(kept[:MAX_SENTENCES])
-        if all(_COLUMNS.search(row) for row in kept):
+        if all(COLUMNS.search(row) for row in kept):
             return text
     ends = {*sentence_ends(text, 0, len(text)), *paragraph_ends(text, 0, len(text))}
     parts = [text[a:b] for a, b in pairwise([0, *sorted(e for e in ends if text[e:].strip()), len(text)])]

@@ -202,7 +202,7 @@ def _copy(
 
 def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:
     """The lines chosen that bear on the question: of a relative only those that speak of one."""
-    words = set[str]().union(*forms(question.text, tables.lexicon).values())
+    words = _wanted(question, tables)
     kin = {s.norm for s in relatives(question.text)}
     wanted = {m.name for m in question.mentions}
     for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):
@@ -214,6 +214,11 @@ def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]
         sure = pick.share >= SURE_PICK and (kin or not _only_of_others(line, tables))
         if named or words & stems(there) or sure:
             yield pick
+
+
+def _wanted(question: Question, tables: Tables) -> set[str]:
+    """Stems of the question's words and of what stands for them."""
+    return set[str]().union(*forms(question.text, tables.lexicon).values())
 
 
 def _of_others(text: str, question: Question, tables: Tables) -> bool:
@@ -231,7 +236,7 @@ def _only_of_others(line: Evidence, tables: Tables) -> bool:
 def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
     """The chosen lines themselves, each only if it bears on the question; to a `why`, with what follows them."""
     picks = list(_bearing(question, reply, tables))
-    wanted = set[str]().union(*forms(question.text, tables.lexicon).values())
+    wanted = _wanted(question, tables)
     several = len({reply.evidence[p.number - 1].date for p in picks}) > 1
     for pick in picks:
         line = reply.evidence[pick.number - 1]

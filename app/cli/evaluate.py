@@ -53,7 +53,7 @@ def qa(
     import sys
 
     from ragq.errors import UsageError
-    from ragq.eval import notes, page, report
+    from ragq.eval import page, public_home, report
     from ragq.eval.ratios import ratios_of
     from ragq.eval.suites import Selection, run
     from ragq.pipeline.rag import Ragq
@@ -67,7 +67,7 @@ def qa(
     flags = {"model": model, "top_k": top_k, "context_tokens": context_tokens, "max_tokens": max_tokens, "cache": False}
     with Ragq.open(home, **flags) as rag:
         if records == "notes":
-            rag.settings = notes.settings_of(rag.settings)
+            rag.settings = public_home.make(rag.settings)
         made = run(rag, selection, f"ragq {shlex.join(sys.argv[1:])}", json_file, records)
     if html_file:
         page.write(made, html_file)

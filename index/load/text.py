@@ -87,7 +87,7 @@ def guessed_encoding(data: bytes) -> tuple[str, ...]:
 
 
 def find_date(text: str, stem: str) -> str | None:
-    """Find the ISO day a note is about: its first `Date:` or `Fecha:` line, else the head of its file name."""
+    """Find the ISO day a note is about: its first `Date:`, `Fecha:` or `Discharged:` with a whole day, else the head of its file name."""
     named = _DATE_IN_NAME.match(stem)
     for match in _DATE_LINE.finditer(text):
         told = next(dates(match[1]), None)
