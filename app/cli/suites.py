@@ -134,10 +134,17 @@ def faithfulness(
 
 @evaluation.command("ttft")
 def ttft(
-    n: int | None = typer.Option(None, "--n", min=1, metavar="N", help="Pairs of questions."),
+    n: int | None = typer.Option(
+        None,
+        "--n",
+        min=1,
+        metavar="N",
+        help="Pairs of questions of the clinic of each kind, and questions over CovidQA.",
+    ),
     quick: bool = _QUICK,
     seed: int = _SEED,
     seconds: float | None = _SECONDS,
+    data: Path = _DATA,
     json_file: Path | None = _JSON,
     html_file: Path | None = _HTML,
     against: Path | None = _COMPARE,
@@ -147,7 +154,8 @@ def ttft(
     """Time the first words of the same questions by every way to an answer, from 20 pasted chunks to a kept answer.
 
     Each question goes every way in turn: naive RAG, distilled evidence, the patient's KV prefix at hand, the answer kept; then
-    fresh processes, and the daemon. Prompts of 500 to 8,000 tokens are timed beside what `ragq plan` predicts.
+    fresh processes, and the daemon. They are questions of the sample clinic that need reading, such as come, and, unless
+    --quick, questions over CovidQA. Prompts of 500 to 8,000 tokens are timed beside what `ragq plan` predicts.
 
     Example: ragq eval ttft --quick --json ttft.json --html ttft.html
 
@@ -160,7 +168,7 @@ def ttft(
     from ragq.settings import load
 
     earlier, settings = _earlier(against), load({"home": home, "model": model})
-    wanted = ttft.Wanted(n or (ttft.QUICK_PAIRS if quick else ttft.PAIRS), quick, seed, seconds)
+    wanted = ttft.Wanted(n or (ttft.QUICK_PAIRS if quick else ttft.PAIRS), quick, seed, seconds, data)
     made = ttft.run(settings, wanted, f"ragq {shlex.join(sys.argv[1:])}", json_file)
     _show(made, html_file, earlier, seed)
 
@@ -245,7 +253,7 @@ def _suites(
             "clinic", model, 20 if quick else None, None, None, seed, file, file.with_suffix(".html"), None, None, None, None, home
         ),
         "faithfulness": lambda file: faithfulness(None, None, None, quick, seed, None, data, file, file.with_suffix(".html"), None, model, home),
-        "ttft": lambda file: ttft(None, quick, seed, None, file, file.with_suffix(".html"), None, model, home),
+        "ttft": lambda file: ttft(None, quick, seed, None, data, file, file.with_suffix(".html"), None, model, home),
         **{suite: part(name) for suite, name in _parts().items()},
     }  # fmt: skip
 

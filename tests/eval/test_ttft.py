@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from ragq.eval import naive, ttft
 from ragq.eval.charts import charts
+from ragq.eval.gold import load_gold
+from ragq.eval.public import Case
 from ragq.pipeline.rag import Ragq
 
 
 def row(way: str, ms: float, right: bool = True, tokens: int = 0) -> dict[str, Any]:
-    return {"kind": "question", "route": way, "ttft_ms": ms, "facts_exact": right, "computed_tokens": tokens}
+    return {"kind": "read", "route": way, "ttft_ms": ms, "facts_exact": right, "computed_tokens": tokens}
 
 
 def test_ways_are_told_beside_naive_rag() -> None:
@@ -31,14 +33,46 @@ def test_ways_are_told_beside_naive_rag() -> None:
     assert "naive_8_p50_ms" not in found
 
 
-def test_every_question_goes_every_way_before_the_next() -> None:
-    from ragq.eval.gold import load_gold
+def test_sets_are_told_apart() -> None:
+    asked = [{**row(way, ms), "kind": "asked"} for way, ms in (("naive 20", 9_000), ("distilled", 30))]
+    library = [
+        {**row(way, ms), "kind": "library", "f1": f1}
+        for way, ms, f1 in (("naive 20", 40_000, 0.2), ("distilled", 4_000, 0.5))
+    ]
+    for r in library:
+        del r["facts_exact"]
+    found = ttft.figures([*asked, *library])
+    assert found["asked_naive_20_over_distilled"] == 300
+    assert found["library_naive_20_over_distilled"] == 10
+    assert (found["library_distilled_f1"], found["asked_distilled_facts"]) == (0.5, 1.0)
+    assert "naive_20_n" not in found
+    assert "library_distilled_facts" not in found
 
-    first, second = load_gold()[:2]
+
+def test_an_answer_is_scored_by_its_set() -> None:
+    case = Case("c1", "covidqa", "How long?", ("14 days",), "covidqa", frozenset({"a"}))
+    assert ttft.Timed("library", case, "covidqa").score("It lasts 14 days [1].") == {"f1": 0.667}
+    (gold,) = [g for g in load_gold() if g.id == "q121"]
+    item = ttft.Timed("read", gold, "default")
+    assert item.patient == "13"
+    assert item.score("Three gout attacks in the last year [1].") == {"facts_exact": True}
+    assert item.score("Two.") == {"facts_exact": False}
+
+
+def test_every_question_goes_every_way_before_the_next() -> None:
+    first, second, third = load_gold()[:3]
+    case = Case("c1", "covidqa", "How long?", ("14 days",), "covidqa", frozenset({"a"}))
+    asked = [ttft.Timed("read", first, "default"), ttft.Timed("read", second, "default"), ttft.Timed("read", third, "default"),
+             ttft.Timed("asked", third, "default"), ttft.Timed("library", case, "covidqa")]  # fmt: skip
     with Ragq.open() as rag:
-        names = list(ttft.tasks(rag, [(first, second)]))
+        names = list(ttft.tasks(rag, asked, process_pairs=1))
     ways = [*ttft.WATERFALL, *ttft.PROCESSES]
-    assert names == [f"{gold.id}:{way}" for gold in (first, second) for way in ways]
+    assert names == [
+        *(f"{gold.id}:{way}" for gold in (first, second) for way in ways),
+        *(f"{third.id}:{way}" for way in ttft.WATERFALL),
+        *(f"asked_{third.id}:{way}" for way in ttft.WATERFALL),
+        *(f"library_c1:{way}" for way in ttft.LIBRARY),
+    ]
 
 
 def test_context_curve_has_both_lines() -> None:
