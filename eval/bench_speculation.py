@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from ragq.engine.generation import Generation
 from ragq.engine.llama import LlamaEngine
 from ragq.engine.ngram import NGram
 from ragq.engine.options import Options
-from ragq.engine.speculative import Speculator
+from ragq.engine.speculative import LONGEST_DRAFT, Speculator
 
 SYSTEM = "You are a helpful assistant."
 # Longer prompts cost prefill and tell nothing more about decoding.
@@ -32,6 +32,8 @@ class Run(NamedTuple):
     identical: bool
     drafted: int
     accepted: int
+    prompt: tuple[int, ...]
+    output: tuple[int, ...]
 
 
 def prompts(data: Path, rag: int, others: int) -> Iterator[tuple[str, str]]:
@@ -73,9 +75,33 @@ def decode_both(engine: LlamaEngine, drafting: Speculator, chosen: Sequence[tupl
         a, b = found[False], found[True]
         if len(a.tokens) > 1 and len(b.tokens) > 1:
             slow, fast = a.decode_ms / (len(a.tokens) - 1), b.decode_ms / (len(b.tokens) - 1)
-            runs.append(Run(category, slow, fast, cpu[False], cpu[True], a.tokens == b.tokens, b.drafted, b.accepted))
+            runs.append(Run(category, slow, fast, cpu[False], cpu[True], a.tokens == b.tokens, b.drafted, b.accepted,
+                            tuple(prompt), a.tokens))  # fmt: skip
     engine.speculator = plain
     return runs
+
+
+def steps_at_best(prompt: Sequence[int], output: Sequence[int], costs: Mapping[int, float]) -> float:
+    """What decoding `output` costs at least, in single steps, where the n-gram's drafts are the ones that there are and it is
+    known of each beforehand how much of it is right; `costs` are t(n)/t(1) by batch size.
+    """
+    drafter = NGram()
+    drafter.begin(prompt)
+    right = []
+    for at, token in enumerate(output):
+        drafter.push([token])
+        draft = drafter.draft(LONGEST_DRAFT)[0]
+        pairs = zip(draft, output[at + 1 :], strict=False)
+        right.append(
+            next((i for i, (guess, made) in enumerate(pairs) if guess != made), min(len(draft), len(output) - at - 1))
+        )
+    # From behind: the least cost from the step that decodes token `at` on.
+    least = [0.0] * (len(output) + 1)
+    for at in range(len(output) - 2, -1, -1):
+        ways = [1.0 + least[at + 1]]
+        ways += [cost + least[at + 1 + min(right[at], n - 1)] for n, cost in costs.items()]
+        least[at] = min(ways)
+    return least[0]
 
 
 def speculating(path: Path, options: Options, data: Path, rag: int, others: int, tokens: int = 96) -> dict[str, float]:
@@ -101,5 +127,12 @@ def speculating(path: Path, options: Options, data: Path, rag: int, others: int,
             results[f"greedy_identical{name}"] = sum(run.identical for run in chosen) / len(chosen)
             drafted = sum(run.drafted for run in chosen)
             results[f"spec_acceptance{name}"] = sum(run.accepted for run in chosen) / drafted if drafted else 0.0
-    results |= {f"spec_batch_cost_{n}": cost for n, cost in drafting.controller.report().items()}
+    costs = drafting.controller.report()
+    results |= {f"spec_batch_cost_{n}": cost for n, cost in costs.items()}
+    by_size = {int(n): cost for n, cost in costs.items()}
+    for category in sorted({run.category for run in runs}):
+        own = [run for run in runs if run.category == category]
+        results[f"spec_bound_{category}"] = sum(len(run.output) - 1 for run in own) / sum(
+            steps_at_best(run.prompt, run.output, by_size) for run in own
+        )
     return results

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragq.cache.prefix import Prepared, prepare
@@ -25,7 +26,7 @@ from ragq.pipeline.quote import as_quote, is_plan, shortened
 from ragq.pipeline.refuse import reason
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
-from ragq.pipeline.span import copied, whole
+from ragq.pipeline.span import AHEAD, Span, copied, whole
 from ragq.pipeline.tables import Tables, as_sentence, say
 from ragq.pipeline.trace import Trace
 from ragq.pipeline.words import content, forms, stems
@@ -99,7 +100,9 @@ def read_evidence(
         boundaries = [*prompt.boundaries, prompt.asked]
         if copying:
             short = settings.mode == "normal"
-            yield from _copy(engine, prompt, boundaries, question.text, reply, tables, short, trace, note)
+            ahead = 0 if settings.speculate == "off" else AHEAD
+            copy = partial(copied, engine, prompt.tokens, boundaries, ahead=ahead)
+            yield from _copy(copy, question.text, reply, tables, short, trace, note)
         else:
             picks = pick_lines(engine, prompt.tokens, boundaries, len(reply.evidence))
             reply.picks = weighed(picks, _held(question, reply.evidence, tables))
@@ -169,9 +172,7 @@ def _word(
 
 
 def _copy(
-    engine: LlamaEngine,
-    prompt: prompts.Prompt,
-    boundaries: Sequence[int],
+    copy: Callable[..., Span | None],
     question: str,
     reply: Reply,
     tables: Tables,
@@ -184,10 +185,10 @@ def _copy(
     # A line that asks answers nothing.
     lines = ["" if line.endswith("?") else line for line in lines]
     asked = content(question)
-    found = copied(engine, prompt.tokens, boundaries, lines)
+    found = copy(lines)
     if found and not content(found.text) - asked:
         # Words of the question alone answer nothing: then what does not begin with one of them.
-        found = copied(engine, prompt.tokens, boundaries, lines, asked) or found
+        found = copy(lines, asked) or found
     if found is None:
         return
     note |= {"span": found.text, "log_probability": round(found.log_probability, 3)}

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # So many of the likeliest next tokens are tried for one that goes on with a line.
 TRIED = 64
+# So many tokens of the one line left are decoded ahead, and cut again where the model ends sooner; the same number always,
+# so that a question asked twice is computed alike.
+AHEAD = 7
 # What begins a token with which the model says that it is done; so does one that ends its turn.
 _CLOSING = (b'"', "”".encode(), b"\n")
 MAX_TOKENS = 64
@@ -37,15 +40,43 @@ class Span:
     log_probability: float
 
 
+class _Ahead:
+    """Logits after each token of a copy. What follows in the line is the draft: one batch decides several tokens."""
+
+    def __init__(self, engine: LlamaEngine, length: int) -> None:
+        self._engine, self._length = engine, length if engine.can_cut else 0
+        self._rows = engine.logits()[None]
+        self._draft: list[int] = []
+        self._at = 0
+
+    def logits(self) -> NDArray[np.float32]:
+        """After the last token taken, shape (n_vocab,); a view that `take` ends."""
+        return np.asarray(self._rows[self._at])
+
+    def take(self, token: int, rest: bytes) -> None:
+        """Go on with `token`, behind which `rest` is likely."""
+        if self._draft[self._at : self._at + 1] == [token]:
+            self._at += 1
+            return
+        self.leave()
+        self._draft = self._engine.tokenize(rest.decode("utf-8", "ignore"))[: self._length] if rest else []
+        self._rows, self._at = self._engine.decode_rows([token, *self._draft]), 0
+
+    def leave(self) -> None:
+        """Forget what was decoded ahead and not taken."""
+        self._engine.truncate(self._engine.n_past - (len(self._draft) - self._at))
+
+
 def copied(
     engine: LlamaEngine,
     tokens: Sequence[int],
     boundaries: Sequence[int],
     lines: Sequence[str],
     avoid: Collection[str] = (),
+    ahead: int = AHEAD,
 ) -> Span | None:
     """What the model writes after `tokens` where each token must go on with words of one of `lines`; greedy, and not
-    beginning with a word whose stem is to be avoided.
+    beginning with a word whose stem is to be avoided. Where one place is left, `ahead` tokens of it are decoded at once.
 
     `tokens` end with an opened quotation mark. None where it would begin with nothing that stands there. The caller holds
     `engine.lock`.
@@ -58,9 +89,10 @@ def copied(
         if not _cuts(row, at) and (not avoid or content(_word_at(row, at)).isdisjoint(avoid))
     ]  # fmt: skip
     on = places
+    decoded = _Ahead(engine, ahead)
     length, taken, total = 0, 0, 0.0
     while taken < MAX_TOKENS:
-        logits = np.asarray(engine.logits())
+        logits = decoded.logits()
         may_end = taken > 0 and any(not _cuts(rows[n], at + length) for n, at in places)
         for token in _likeliest(logits):
             piece = engine.piece(token)
@@ -72,11 +104,13 @@ def copied(
             if on:
                 total += float(logits[token] - np.logaddexp.reduce(logits))
                 length += len(piece)
-                engine.decode([token])
+                n, at = on[0]
+                decoded.take(token, rows[n][at + length :] if len(on) == 1 else b"")
                 break
         if not on:
             break
         places, taken = on, taken + 1
+    decoded.leave()
     if not taken:
         return None
     line, start = next(((n, at) for n, at in places if not _cuts(rows[n], at + length)), places[0])

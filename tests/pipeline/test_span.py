@@ -54,6 +54,28 @@ def test_what_is_copied_begins_with_no_word_to_be_avoided(engine: LlamaEngine) -
     assert found.text.split()[0] in {"The", "gene"}
 
 
+def test_the_one_line_left_is_decoded_ahead_and_the_span_is_the_same(
+    engine: LlamaEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    decode = engine.decode_rows
+    monkeypatch.setattr(engine, "decode_rows", lambda tokens: steps.append(len(tokens)) or decode(tokens))
+    line = "EGR1 was first described in 1987 by two groups, in cells of the rat, and named after what brings it about."
+    tokens = engine.tokenize(f'"{line}"\n"{line}"\n"{line}"\n"')
+    slow = copied(engine, tokens, [], [line], ahead=0)
+    alone = len(steps)
+    steps.clear()
+    fast = copied(engine, tokens, [], [line])
+    assert slow is not None
+    assert fast is not None
+    assert fast.text == slow.text
+    assert len(fast.text.split()) > 10
+    assert len(steps) < alone / 2
+    # What was decoded and not taken is gone: the cache holds the prompt and the words taken.
+    written = b"".join(map(engine.piece, engine._kv[len(tokens) :])).decode()
+    assert fast.text.startswith(written)
+
+
 def test_nothing_is_copied_from_no_line(engine: LlamaEngine) -> None:
     assert copied(engine, engine.tokenize('Answer: "'), [], []) is None
 
