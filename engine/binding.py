@@ -60,6 +60,8 @@ class Binding(ModelText):
         self._held: dict[int, list[int]] = {MAIN: [], ASIDE: []}
         self.experts: Experts | None = None
         self.expert_note = ""
+        # Tokens of the newest batch, and whether some of them were taken back and nothing was decoded since.
+        self._newest, self._taken_back = 0, False
         self._recorder = recorder
         model = check_memory(path, self.options)
         try:
@@ -246,15 +248,20 @@ class Binding(ModelText):
 
     def truncate(self, n: int) -> bool:
         """Forget everything after the first `n` tokens of the KV cache. False, with the cache as it was, where the
-        model cannot: a recurrent state is cut by at most `n_rs_seq` tokens, a sliding window may have lost its start.
+        model cannot: a recurrent state is cut by at most `n_rs_seq` tokens and inside the newest batch, a sliding window
+        may have lost its start.
         """
         if n >= len(self._kv):
             return True
+        # llama.cpp would take a whole batch back too, and go on from a state that was never there.
+        if self._recurrent and n and len(self._kv) - n >= self._newest:
+            return False
         if self._window and self._api.llama_memory_seq_pos_min(self._memory, MAIN) > max(0, n - self._window):
             return False
         if not self._api.llama_memory_seq_rm(self._memory, MAIN, n, -1):
             return False
         del self._kv[n:]
+        self._newest, self._taken_back = 0, self._recurrent and n > 0
         return True
 
     def clear(self) -> None:
@@ -262,6 +269,7 @@ class Binding(ModelText):
         self._api.llama_memory_clear(self._memory, False)
         for held in self._held.values():
             held.clear()
+        self._newest, self._taken_back = 0, False
 
     def decode(self, tokens: Sequence[int], rows: int = 1, sequence: int = MAIN) -> None:
         """Append `tokens` (at most N_BATCH) in one batch; logits are kept after each of the last `rows` of them.
@@ -285,6 +293,10 @@ class Binding(ModelText):
                 raise CancelledError("cancelled")
             raise ModelError(f"{self.path}: llama_decode returned {code} at token {at}{reason()}")
         held.extend(tokens)
+        # Sequences may trade places where states are kept.
+        self._newest = n if sequence == MAIN else 0
+        if sequence == MAIN:
+            self._taken_back = False
 
     def _compute(self, tokens: int) -> int:
         """llama.cpp's code for the batch; with streamed experts, the cache is emptied when one could not be had."""
@@ -313,67 +325,3 @@ class Binding(ModelText):
         """Logits after the last token: a view of shape (n_vocab,), valid until the next call."""
         row = self._api.llama_get_logits_ith(self._ctx, -1)
         return np.ctypeslib.as_array(row, (self.n_vocab,))
-
-    def share(self) -> None:
-        """Let the sequence ASIDE begin with all that is cached; nothing is copied (unified cache)."""
-        self.drop()
-        self._api.llama_memory_seq_cp(self._memory, MAIN, ASIDE, -1, -1)
-        self._held[ASIDE] = list(self._kv)
-
-    def drop(self) -> None:
-        """Forget the sequence ASIDE."""
-        self._api.llama_memory_seq_rm(self._memory, ASIDE, -1, -1)
-        self._held[ASIDE].clear()
-
-    def save_state(self) -> tuple[list[int], NDArray[np.uint8]]:
-        """Tokens in the KV cache and llama.cpp's serialised state of them, shape (bytes,)."""
-        size = self._api.llama_state_seq_get_size(self._ctx, MAIN)
-        state = np.empty(size, dtype=np.uint8)
-        written = self._api.llama_state_seq_get_data(self._ctx, _bytes(state), size, MAIN)
-        if written != size:
-            raise ModelError(f"{self.path}: state of {size} bytes, {written} written")
-        return list(self._kv), state
-
-    def load_state(self, tokens: Sequence[int], state: NDArray[np.uint8]) -> bool:
-        """Put a saved state in place of the KV cache; False (and an empty cache) if llama.cpp refuses it or does not
-        hold the positions of `tokens` afterwards.
-
-        The caller has verified length and checksum: llama.cpp aborts the process on a truncated state.
-        """
-        self.clear()
-        if self._api.llama_state_seq_set_data(self._ctx, _bytes(state), state.size, MAIN) != state.size:
-            self.clear()
-            return False
-        if self._api.llama_memory_seq_pos_max(self._memory, MAIN) != len(tokens) - 1:
-            self.clear()
-            return False
-        self._kv.extend(tokens)
-        return True
-
-    def shape(self) -> dict[str, Any]:
-        """What a saved state depends on besides the weights and its tokens."""
-        import llama_cpp
-
-        api, options = self._api, self.options
-        return {
-            "engine": f"llama-cpp-python {llama_cpp.__version__}, state {api.LLAMA_STATE_SEQ_VERSION}",
-            "arch": self.metadata("general.architecture"),
-            "layers": int(api.llama_model_n_layer(self._model)),
-            "n_vocab": self.n_vocab,
-            "rope": [
-                int(api.llama_model_rope_type(self._model)),
-                self._rope("freq_base"),
-                self._rope("scaling.type"),
-                self._rope("scaling.factor"),
-            ],
-            "kv_type": options.kv_type,
-            "flash_attention": options.flash_attention,
-            "swa_full": options.swa_full or not api.llama_model_n_swa(self._model),
-            "extra_buffers": self._extra if self.experts is None else ["but experts", self._extra],
-            "batch": N_BATCH,
-            "adapters": [[a.digest, a.scale] for a in options.adapters],
-        }
-
-
-def _bytes(array: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - a ctypes pointer
-    return array.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))

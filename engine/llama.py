@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragq.engine.binding import ASIDE, N_BATCH, Binding
+from ragq.engine.binding import ASIDE, N_BATCH
 from ragq.engine.generation import Generation, Piece
 from ragq.engine.grammar import Vocabulary
+from ragq.engine.kv_state import KvState
 from ragq.engine.options import Options
 from ragq.engine.recorder import Recorder
 from ragq.engine.speculative import Speculator
@@ -19,7 +20,7 @@ from ragq.errors import DoesNotFitError, ModelError
 __all__ = ["N_BATCH", "LlamaEngine", "Piece"]
 
 
-class LlamaEngine(Binding):
+class LlamaEngine(KvState):
     """A loaded model with one KV cache.
 
     The cache holds the tokens of the last prompt; a new prompt reuses the common prefix up to a block

@@ -9,7 +9,7 @@ decoding, under every filter and grammar, and with one seed they are the same on
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,7 +78,8 @@ class Speculator:
 
     def __init__(self, free: Drafter | None = None, costly: DraftModel | None = None, always: int = 0) -> None:
         """`free` drafts cost nothing to make and are watched even when they are not verified; `costly` ones, from a
-        second model, are made only to be verified. `always` fixes the length of drafts instead of the controller.
+        second model, are made only to be verified. `always` fixes the length of drafts instead
+        of the controller.
         """
         self.controller = Controller()
         self.rounding = Rounding()
@@ -118,7 +119,7 @@ class Speculator:
         rows = engine.decode_rows(step + draft.tokens, len(draft.tokens) + 1)
         if tie is not None:
             self.rounding.learn(tie, rows[-1])
-        decided, tied, self._tie = self._verify(rows, draft.tokens, sampler, constraint, engine.is_end, room)
+        decided, tied, self._tie = self._verify(rows, draft.tokens, sampler, constraint, engine, room)
         kept = _common(decided, draft.tokens)
         self._learn(draft, decided, kept, tied)
         # After a near tie the last token is decoded again, alone, as plain decoding does.
@@ -178,17 +179,20 @@ class Speculator:
         draft: Sequence[int],
         sampler: Sampler,
         constraint: Constraint | None,
-        is_end: Callable[[int], bool],
+        engine: Decoder,
         room: int,
     ) -> tuple[list[int], bool, Tie | None]:
         """What the sampler draws from each row until it leaves the draft, with what the grammar forces in between: at
         most `room` tokens; whether the next one was left open, and for which near tie.
+
+        The first row of a recurrent model is trusted: its state cannot be taken back to before the batch.
         """
         decided: list[int] = []
+        is_end = engine.is_end
         greedy = bool(draft) and sampler.sampling.temperature <= 0
         while True:
             at = len(decided)
-            if greedy:
+            if greedy and (at or engine.can_cut):
                 row = sampler.masked(rows[at])
                 if constraint is not None and not constraint.allows(int(np.argmax(row))):
                     return decided, True, None
@@ -222,8 +226,8 @@ class Speculator:
 
 
 def _undoable(engine: Decoder) -> int:
-    """Drafted tokens that can be taken back, with one more for a near tie; a recurrent state keeps a few steps."""
-    return LONGEST_DRAFT if engine.can_cut else max(0, engine.n_rs_seq - 1)
+    """Drafted tokens that can be taken back; a recurrent state keeps a few steps."""
+    return LONGEST_DRAFT if engine.can_cut else engine.n_rs_seq
 
 
 def _allowed(draft: list[int], constraint: Constraint | None) -> list[int]:

@@ -78,14 +78,35 @@ def test_a_recurrent_model_takes_back_what_it_was_opened_for(models):
     with opened(models["qwen35moe"], n_rs_seq=4) as engine:
         engine.prefill(SYSTEM)
         engine.decode_rows(PATIENT[:3])
-        after = engine.logits().copy()
-        engine.decode_rows(OTHER[:3])
+        after = engine.decode_rows(PATIENT[3:6]).copy()
+        engine.clear()
+        engine.prefill(SYSTEM)
+        engine.decode_rows(PATIENT[:3] + OTHER[:4])
         assert engine.truncate(43)
         assert not engine.truncate(10)
         assert engine.n_past == 43
+        np.testing.assert_allclose(engine.decode_rows(PATIENT[3:6]), after, atol=1e-5)
+
+
+def test_a_whole_batch_of_a_recurrent_model_is_not_taken_back(models):
+    """llama.cpp agrees, and goes on from a state that was never there."""
+    with opened(models["qwen35moe"], n_rs_seq=4) as engine:
+        engine.prefill(SYSTEM)
+        engine.decode_rows(PATIENT[:3])
+        assert not engine.truncate(40)
+        assert engine.n_past == 43
+
+
+def test_candidates_are_looked_at_from_where_a_recurrent_model_went_back_to(models):
+    with opened(models["qwen35moe"], n_rs_seq=4) as engine:
+        engine.prefill(SYSTEM)
+        engine.decode_rows(PATIENT[:3])
+        straight = engine.next_token_logits(TAIL, [7, 8])
         engine.clear()
         engine.prefill(SYSTEM)
-        np.testing.assert_array_equal(engine.decode_rows(PATIENT[:3])[-1], after)
+        engine.decode_rows(PATIENT[:3] + OTHER[:4])
+        assert engine.truncate(43)
+        assert engine.next_token_logits(TAIL, [7, 8]) == pytest.approx(straight, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
