@@ -90,7 +90,8 @@ class Facts:
 
     @cached_property
     def expert_tensors(self) -> tuple[Tensor, ...]:
-        return tuple(t for t in self.header.tensors if "_exps." in t.name)
+        """Of the layers that write: those of a head that drafts are not loaded when experts are streamed."""
+        return tuple(t for t in self.header.tensors if "_exps." in t.name and not self._drafts(t))
 
     @property
     def expert_bytes(self) -> float:
