@@ -114,7 +114,11 @@ class Controller:
             self._lost = max(self._lost + seconds - plain, -_MAX_GAIN * single)
 
     def drafted(self, drafter: Hashable, tokens: int, seconds: float) -> None:
-        """Note what drafting took."""
+        """Note what drafting took; a drafter that was in doubt and made no tokens has lost that time."""
+        if not tokens:
+            self._lost += seconds
+            self._decoding += seconds
+            return
         self._draft_times[drafter].append(seconds / tokens)
 
     def report(self) -> dict[str, float]:

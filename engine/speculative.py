@@ -163,8 +163,8 @@ class Speculator:
             if length := self._length(kind, step, room):
                 started = time.perf_counter()
                 found = _allowed(self._costly.draft(length)[0], constraint)
+                self.controller.drafted("costly", len(found), time.perf_counter() - started)
                 if found:
-                    self.controller.drafted("costly", len(found), time.perf_counter() - started)
                     return Draft(found, kind)
         return _NONE
 

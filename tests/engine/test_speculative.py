@@ -117,6 +117,16 @@ def test_a_dear_drafter_is_left_alone():
     assert controller.length("model", "model", 1, 100) == 0
 
 
+def test_a_drafter_in_doubt_is_left_alone_once_it_has_lost_its_allowance():
+    controller = timed(CHEAP)
+    for _ in range(40):
+        controller.learn("model", 3, True)
+    controller.drafted("model", 0, 0.5 * CHEAP[1])
+    assert controller.length("model", "model", 1, 100) > 0
+    controller.drafted("model", 0, 1.0 * CHEAP[1])
+    assert controller.length("model", "model", 1, 100) == 0
+
+
 def test_nothing_is_drafted_before_a_single_step_was_timed_and_sizes_are_tried_from_the_smallest():
     controller = Controller()
     controller.learn("good", 100, False)
