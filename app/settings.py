@@ -80,7 +80,7 @@ class Settings(BaseModel):
     )
     temperature: float = Field(0.0, ge=0.0, le=5.0, description="0 is greedy")
     seed: int = Field(0, ge=0, le=(1 << 64) - 1, description="for temperatures above 0")
-    speculate: Literal["auto", "off", "ngram", "model"] = Field(
+    speculate: Literal["auto", "off", "ngram", "model", "mtp"] = Field(
         "auto", description="draft tokens and verify them in one batch, where that pays: same text, sooner"
     )
     draft_model: str | None = Field(None, description="a smaller model of the same vocabulary that drafts")

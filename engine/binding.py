@@ -19,6 +19,7 @@ from ragq.engine.facts import Facts
 from ragq.engine.fits import check_memory, fits_twice
 from ragq.engine.mapped import give_back
 from ragq.engine.model_text import ModelText
+from ragq.engine.mtp import MtpHead, no_head, rollback
 from ragq.engine.options import Adapter, Options
 from ragq.engine.recorder import Recorder
 from ragq.engine.tap import HiddenChoiceError
@@ -60,6 +61,8 @@ class Binding(ModelText):
         self._held: dict[int, list[int]] = {MAIN: [], ASIDE: []}
         self.experts: Experts | None = None
         self.expert_note = ""
+        self.mtp: MtpHead | None = None
+        self.mtp_note = ""
         # Tokens of the newest batch, and whether some of them were taken back and nothing was decoded since.
         self._newest, self._taken_back = 0, False
         self._recorder = recorder
@@ -74,20 +77,29 @@ class Binding(ModelText):
         self.load_ms = (time.perf_counter() - started) * 1e3
 
     def _open(self, model: Facts, progress: Callable[[float], None] | None) -> None:
-        """Load the model and make its context, with streamed experts where that is wished and possible."""
+        """Load the model and make its context, with streamed experts or its own head where that is wished and possible."""
         if self.options.expert_ram is not None:
             tokens = min(self.options.n_ctx, model.context)
             wish = plan(model, self.options.expert_ram, model.kv_bytes(tokens, self.options.kv_type))
             self.expert_note = wish.why
             if wish.layout is not None:
                 self.experts = Experts(model, self.path, wish.layout, wish.budget, self.options.expert_history)
+        self.mtp_note = self._head_note(model)
         self._load(progress)
         self._open_context()
         if self.experts is not None and (why := self._try_experts()):
             self.close()
             self.expert_note, self.experts = why, None
+            self.mtp_note = self._head_note(model)
             self._load(progress)
             self._open_context()
+
+    def _head_note(self, model: Facts) -> str:
+        """Why the model is opened without its multi-token-prediction head; '' where it is opened with it."""
+        if not self.options.mtp:
+            return "it was opened without its head"
+        # The head's experts would have to be streamed for a second context.
+        return no_head(model) or ("its experts are streamed" if self.experts is not None else "")
 
     def _try_experts(self) -> str:
         """Compute a token; the reason why the experts of this model cannot be streamed, or ''."""
@@ -121,6 +133,7 @@ class Binding(ModelText):
             return True
 
         params.progress_callback = tell
+        params.load_mtp = not self.mtp_note
         last_error.clear()
         self._model = api.llama_model_load_from_file(os.fsencode(weights), params)
         if not self._model:
@@ -142,7 +155,7 @@ class Binding(ModelText):
         params.n_ctx, params.n_batch, params.n_ubatch = self.n_ctx, N_BATCH, N_BATCH
         params.n_seq_max, params.kv_unified = len(self._held), True
         params.n_outputs_max_per_seq = 0
-        params.n_rs_seq, params.swa_full = options.n_rs_seq, options.swa_full
+        params.n_rs_seq, params.swa_full = rollback(options, not self.mtp_note), options.swa_full
         params.type_k = params.type_v = _KV_TYPES[options.kv_type]
         params.flash_attn_type = int(options.flash_attention)
         self.threads = self.prefill_threads = options.threads or cores()
@@ -158,6 +171,8 @@ class Binding(ModelText):
         if not self._ctx:
             raise ModelError(f"{self.path}: no context of {self.n_ctx} tokens{reason()}; ask for a smaller n_ctx")
         self.n_rs_seq = int(api.llama_n_rs_seq(self._ctx))
+        if not self.mtp_note:
+            self.mtp = MtpHead(api, self._model, self._ctx, params)
         self._memory = api.llama_get_memory(self._ctx)
         self._batch = api.llama_batch_init(N_BATCH, 0, 1)
         view = np.ctypeslib.as_array
@@ -200,6 +215,8 @@ class Binding(ModelText):
         """Compute with so many threads from now on. The lowest bits of the logits depend on those for decoding."""
         if (decode, prefill) != (self.threads, self.prefill_threads):
             self._api.llama_set_n_threads(self._ctx, decode, prefill)
+            if self.mtp is not None:
+                self.mtp.set_threads(decode, prefill)
             self.threads, self.prefill_threads = decode, prefill
 
     def cancel(self) -> None:
@@ -214,6 +231,9 @@ class Binding(ModelText):
         """Free model and context; a second call does nothing."""
         if self._batch is not None:
             self._api.llama_batch_free(self._batch)
+        if self.mtp is not None:
+            self.mtp.close()
+            self.mtp = None
         if self._ctx:
             self._api.llama_free(self._ctx)
         for adapter in self._adapters:
@@ -262,6 +282,8 @@ class Binding(ModelText):
             return False
         del self._kv[n:]
         self._newest, self._taken_back = 0, self._recurrent and n > 0
+        if self.mtp is not None:
+            self.mtp.cut(n)
         return True
 
     def clear(self) -> None:
@@ -270,6 +292,8 @@ class Binding(ModelText):
         for held in self._held.values():
             held.clear()
         self._newest, self._taken_back = 0, False
+        if self.mtp is not None:
+            self.mtp.cut(0)
 
     def decode(self, tokens: Sequence[int], rows: int = 1, sequence: int = MAIN) -> None:
         """Append `tokens` (at most N_BATCH) in one batch; logits are kept after each of the last `rows` of them.
@@ -297,6 +321,8 @@ class Binding(ModelText):
         self._newest = n if sequence == MAIN else 0
         if sequence == MAIN:
             self._taken_back = False
+            if self.mtp is not None:
+                self.mtp.keep(len(held) - n, n)
 
     def _compute(self, tokens: int) -> int:
         """llama.cpp's code for the batch; with streamed experts, the cache is emptied when one could not be had."""

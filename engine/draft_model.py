@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from ragq.errors import ModelError
 
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
 
-# A draft ends before a token that the small model gives less than this: the large one would rarely agree.
+# A draft ends before a token that the small model gives less than this: the verifying one would rarely agree.
 LEAST_PROBABILITY = 0.4
 
 
@@ -44,9 +45,8 @@ class DraftModel:
         small.extend(self._text)
         draft: list[int] = []
         while True:
-            row = small.logits()
-            token = int(np.argmax(row))
-            if 1 / float(np.exp(row - row[token]).sum()) < LEAST_PROBABILITY or small.is_end(token):
+            token = confident(small.logits())
+            if token is None or small.is_end(token):
                 break
             draft.append(token)
             if len(draft) == length:
@@ -57,6 +57,12 @@ class DraftModel:
     def close(self) -> None:
         """Free the small model."""
         self._small.close()
+
+
+def confident(row: NDArray[np.float32]) -> int | None:
+    """The likeliest token by logits of shape (n_vocab,); None where it has less than LEAST_PROBABILITY."""
+    token = int(np.argmax(row))
+    return token if 1 / float(np.exp(row - row[token]).sum()) >= LEAST_PROBABILITY else None
 
 
 def _difference(small: LlamaEngine, large: LlamaEngine) -> str | None:

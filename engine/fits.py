@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ragq.engine.facts import Facts, facts
 from ragq.engine.gguf import read_gguf
+from ragq.engine.mtp import no_head, rollback
 from ragq.engine.options import Options
 from ragq.errors import DoesNotFitError
 
@@ -23,10 +24,12 @@ def check_memory(path: Path, options: Options) -> Facts:
     found = facts(read_gguf(path), str(path))
     free = available_memory()
     tokens = min(options.n_ctx, found.context)
-    needed = found.kv_bytes(tokens, options.kv_type) + 2 * found.state_bytes + RESERVE
+    # A state for each of two sequences, and for each token that one can be taken back.
+    states = 2 * (1 + rollback(options, options.mtp and not no_head(found))) * found.state_bytes
+    needed = found.kv_bytes(tokens, options.kv_type) + states + RESERVE
     if free is not None and needed > free:
         per_token = max(1.0, found.kv_bytes_per_token(options.kv_type))
-        room = max(0, int((free - RESERVE - 2 * found.state_bytes) / per_token))
+        room = max(0, int((free - RESERVE - states) / per_token))
         raise DoesNotFitError(
             f"{path}: a window of {tokens} tokens needs {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free;"
             f" set n_ctx to at most {room}, kv_type to q8_0, or close other programs"

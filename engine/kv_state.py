@@ -63,6 +63,8 @@ class KvState(Binding):
             self.clear()
             return False
         self._kv.extend(tokens)
+        if self.mtp is not None:
+            self.mtp.skip(len(tokens))
         return True
 
     def shape(self) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class Options:
     `kv_type` q8_0 halves the KV cache and its files; it needs flash attention. `n_rs_seq` is how many tokens a
     recurrent model can take back. Without `swa_full` a sliding-window model keeps its window only: less memory, and a
     prefix can then be reused whole or not at all. Without `extra_buffers` the weights keep their layout in the file:
-    slower, and safe where `probe` says so. `expert_ram` is the memory for the experts of a mixture-of-experts model (`2GB`,
+    slower, and safe where `probe` says so. `mtp` opens the file's multi-token-prediction head, where it has one that is understood,
+    with `n_rs_seq` enough for its drafts. `expert_ram` is the memory for the experts of a mixture-of-experts model (`2GB`,
     `25%`, `auto`); None keeps them all mapped. In the folder
     `expert_history` it is kept which experts were used, so that those are read first at the next start.
     """
@@ -49,6 +50,7 @@ class Options:
     swa_full: bool = True
     extra_buffers: bool = True
     adapters: tuple[Adapter, ...] = ()
+    mtp: bool = False
     expert_ram: str | None = None
     expert_history: Path | None = None
 

@@ -13,6 +13,7 @@ from ragq.engine.controller import acceptance_to_pay, speedup
 from ragq.engine.facts import KV_TYPES, Facts
 from ragq.engine.gguf import BITS, Tensor
 from ragq.engine.machine import Machine, elements
+from ragq.engine.mtp import no_head
 
 # What a process needs beside weights and cache: interpreter, library, compute buffers.
 OVERHEAD_BYTES = 400e6
@@ -238,7 +239,8 @@ def _experts(facts: Facts, machine: Machine) -> dict[str, Any] | None:
 def _notes(facts: Facts) -> list[str]:
     notes = []
     if facts.draft_layers:
-        notes.append(f"{facts.draft_layers} multi-token-prediction layers in the file; ragq does not draft with them")
+        why = no_head(facts)
+        notes.append(f"multi-token-prediction head: {f'not used, {why}' if why else 'speculate = auto drafts with it'}")
     if facts.recurrent_layers:
         notes.append("recurrent layers: a stored prefix is restored whole or not at all")
     if facts.window:

@@ -24,6 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from ragq.engine.calibrate import BUDGET_S, Speed, cores
+from ragq.engine.facts import facts
+from ragq.engine.gguf import read_gguf
+from ragq.engine.mtp import no_head
 from ragq.errors import ModelError, RagqError
 from ragq.files import private_dir, read_plain, write_atomic
 
@@ -34,12 +37,13 @@ SECONDS, SECONDS_PER_GB = 30, 60
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What the first run showed: whether the special weight layouts (`use_extra_bufts`) work, the speeds by number
-    of threads, and the digest of the weights.
+    of threads, the digest of the weights, and whether there is a multi-token-prediction head that works.
     """
 
     extra_buffers: bool
     speeds: tuple[Speed, ...]
     digest: str
+    head: bool
 
 
 def trial(model: Path, folder: Path, tell: Callable[[str], None] | None = None, expert_ram: str | None = None) -> Trial:
@@ -52,8 +56,8 @@ def trial(model: Path, folder: Path, tell: Callable[[str], None] | None = None, 
         return found
     if tell is not None:
         tell("trying the model once…")
-    extra, speeds = _first_run(model, expert_ram)
-    made = Trial(extra, tuple(Speed(**s) for s in speeds), weights_digest(model))
+    extra, speeds, head = _first_run(model, expert_ram)
+    made = Trial(extra, tuple(Speed(**s) for s in speeds), weights_digest(model), head)
     with suppress(OSError):  # on a disk that is full or cannot be written the next process tries again
         private_dir(folder)
         write_atomic(kept, lambda file: file.write(json.dumps(asdict(made)).encode()))
@@ -70,17 +74,23 @@ def earlier(model: Path, folder: Path, expert_ram: str | None = None) -> Trial |
     return _read(place(model, folder, expert_ram))
 
 
-def _first_run(model: Path, expert_ram: str | None) -> tuple[bool, list[dict[str, Any]]]:
+def _first_run(model: Path, expert_ram: str | None) -> tuple[bool, list[dict[str, Any]], bool]:
     with Child() as child:
         for extra in (True, False):
             outcome = child.run(model, extra, expert_ram=expert_ram)
             if outcome.speeds:
-                return extra, outcome.speeds
+                return extra, outcome.speeds, expert_ram is None and _head_works(child, model, extra)
             if outcome.error:
                 raise ModelError(outcome.error)
     raise ModelError(
         f"{model}: llama.cpp dies of this file ({outcome.died or 'no report'}); check it with `ragq models verify`"
     )
+
+
+def _head_works(child: Child, model: Path, extra_buffers: bool) -> bool:
+    """Whether the model has a head, and opens and drafts with it; without one it is not run again."""
+    found = facts(read_gguf(model), str(model))
+    return not no_head(found) and bool(child.run(model, extra_buffers, budget_s=0.0, head=True).speeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +120,19 @@ class Child:
         self._process.communicate()
 
     def run(
-        self, model: Path, extra_buffers: bool, budget_s: float | None = None, expert_ram: str | None = None
+        self,
+        model: Path,
+        extra_buffers: bool,
+        budget_s: float | None = None,
+        expert_ram: str | None = None,
+        head: bool = False,
     ) -> Outcome:
-        """Open `model`, decode a batch, measure for `budget_s` seconds (default: BUDGET_S)."""
+        """Open `model`, decode a batch, measure for `budget_s` seconds (default: BUDGET_S); with `head` draft too."""
         order = {
             "model": str(model),
             "extra_buffers": extra_buffers,
             "expert_ram": expert_ram,
+            "head": head,
             "budget_s": BUDGET_S if budget_s is None else budget_s,
         }
         pipes = self._process.stdin, self._process.stdout
@@ -134,7 +150,8 @@ def _read(kept: Path) -> Trial | None:
     try:
         found = json.loads(read_plain(kept))
         speeds = tuple(Speed(int(s["threads"]), float(s["prefill"]), float(s["decode"])) for s in found["speeds"])
-        return Trial(bool(found["extra_buffers"]), speeds, str(found["digest"])) if speeds else None
+        extra, digest, head = bool(found["extra_buffers"]), str(found["digest"]), bool(found["head"])
+        return Trial(extra, speeds, digest, head) if speeds else None
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
@@ -206,11 +223,14 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
         most = free + 2 * model.stat().st_size + (1 << 30)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
-        options = {"extra_buffers": order["extra_buffers"], "expert_ram": order["expert_ram"]}
+        options = {"extra_buffers": order["extra_buffers"], "expert_ram": order["expert_ram"], "mtp": order["head"]}
         with LlamaEngine(model, n_ctx=512, **options) as engine:
             engine.chat_frame()
-            engine.prefill([t % engine.n_vocab for t in range(32)])
+            read = [t % engine.n_vocab for t in range(32)]
+            engine.prefill(read)
             engine.decode([1])
+            if engine.mtp is not None:
+                engine.mtp.predict([*read, 1, 1], engine.n_past)
             return {"speeds": [asdict(s) for s in measure(engine, order["budget_s"])], "error": ""}
     except RagqError as error:
         return {"speeds": [], "error": str(error)}

@@ -16,7 +16,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from ragq.engine.controller import BATCHES, Controller
-from ragq.engine.draft_model import DraftModel
 from ragq.engine.grammar import Constraint
 from ragq.engine.rounding import Rounding, Tie
 from ragq.engine.sampling import Sampler
@@ -51,6 +50,12 @@ class Drafter(Protocol):
         ...
 
 
+class CostlyDrafter(Drafter, Protocol):
+    """One that computes its drafts, and holds what must be freed."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Tally:
     """Of one generation: batches that carried a draft, tokens drafted, and how many of them were kept."""
@@ -76,9 +81,9 @@ class Speculator:
     learnt, pays.
     """
 
-    def __init__(self, free: Drafter | None = None, costly: DraftModel | None = None, always: int = 0) -> None:
+    def __init__(self, free: Drafter | None = None, costly: CostlyDrafter | None = None, always: int = 0) -> None:
         """`free` drafts cost nothing to make and are watched even when they are not verified; `costly` ones, from a
-        second model, are made only to be verified. `always` fixes the length of drafts instead
+        second model or the model's own head, are made only to be verified. `always` fixes the length of drafts instead
         of the controller.
         """
         self.controller = Controller()
@@ -145,7 +150,7 @@ class Speculator:
         return [sampler.draw(row, constraint)]
 
     def close(self) -> None:
-        """Free the second model."""
+        """Free what the costly drafter holds."""
         if self._costly is not None:
             self._costly.close()
 

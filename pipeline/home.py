@@ -158,7 +158,7 @@ class Home:
         from ragq.engine.calibrate import choose, cores, running_now
         from ragq.engine.llama import LlamaEngine
         from ragq.engine.options import Options, read_adapters
-        from ragq.pipeline.draft import speculator
+        from ragq.pipeline.draft import speculator, wants_head
 
         with self._engine_lock:
             shown = self._first_run()
@@ -172,9 +172,15 @@ class Home:
                     expert_history=settings.cache_dir / "experts",
                     extra_buffers=shown.extra_buffers,
                     adapters=read_adapters(settings.adapter, settings.models_dir),
+                    mtp=wants_head(settings, shown.head),
                 )
-                self._engine = LlamaEngine(model_file(settings), options)
-                self._engine.speculator = speculator(settings, self._engine)
+                engine = LlamaEngine(model_file(settings), options)
+                try:
+                    engine.speculator = speculator(settings, engine)
+                except RagqError:
+                    engine.close()
+                    raise
+                self._engine = engine
             if self.settings.threads is None and self._engine.lock.acquire(blocking=False):
                 self._engine.set_threads(*choose(list(shown.speeds), running_now(), cores()))
                 self._engine.lock.release()

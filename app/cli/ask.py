@@ -78,7 +78,9 @@ def ask(
     temperature: float | None = typer.Option(None, metavar="X", help="0 is greedy, and repeatable."),
     seed: int | None = typer.Option(None, metavar="N", help="For temperatures above 0."),
     speculate: str | None = typer.Option(
-        None, metavar="WAY", help="Draft tokens from the text: auto, off, ngram or model. The answer is the same."
+        None,
+        metavar="WAY",
+        help="Draft tokens and verify them: auto, off, ngram, model or mtp. The answer is the same.",
     ),
     shared: list[str] | None = typer.Option(
         None, metavar="NAME", help="Shared shard to read; may be given more than once."
