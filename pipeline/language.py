@@ -16,8 +16,12 @@ _SPANISH = frozenset(
 )
 _ENGLISH = frozenset(
     "the is are was does do did has have he she what which when how of in on for with and or by any still patient dose allergy taking "
-    "last latest stopped started why who".split(" ")
+    "last latest stopped started why who that this these to from were been an it can we than their its after before".split(
+        " "
+    )
 )
+# Latin of citations, which is not Spanish.
+_ET_AL = re.compile(r"\bet al\b")
 
 
 def language_of(text: str) -> Language:
@@ -36,6 +40,6 @@ def may_be(text: str, language: Language) -> bool:
 
 def _signs(text: str) -> tuple[int, int]:
     """Words and accents of Spanish, words of English."""
-    words = re.findall(r"[a-z]+", fold(text))
+    words = re.findall(r"[a-z]+", _ET_AL.sub(" ", fold(text)))
     accents = len(re.findall(r"[áéíóúñ]", text.lower()))
     return sum(w in _SPANISH for w in words) + accents, sum(w in _ENGLISH for w in words)

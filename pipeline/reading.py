@@ -12,8 +12,10 @@ from ragq.compress.extractive import sentences
 from ragq.engine.generation import Generation
 from ragq.engine.sampling import Sampling
 from ragq.index.spans import relatives, speaks_of
+from ragq.index.tokenizer import tokenize
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Sentence
+from ragq.pipeline.answer_type import answer_type, beginnings
 from ragq.pipeline.decide import Asked, answerable, coverage, shares, supported, threshold
 from ragq.pipeline.events import Event, StageEvent
 from ragq.pipeline.evidence import Evidence
@@ -26,7 +28,7 @@ from ragq.pipeline.quote import as_quote, is_plan, shortened
 from ragq.pipeline.refuse import reason
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
-from ragq.pipeline.span import AHEAD, Span, copied, whole
+from ragq.pipeline.span import AHEAD, Span, copied, fresh_starts, whole
 from ragq.pipeline.tables import Tables, as_sentence, say
 from ragq.pipeline.trace import Trace
 from ragq.pipeline.words import content, forms, stems
@@ -186,9 +188,15 @@ def _copy(
     lines = ["" if line.endswith("?") else line for line in lines]
     asked = content(question)
     found = copy(lines)
+    kind = answer_type(question)
+    note["answer_type"] = kind
+    known = asked | set(tokenize(question))
+    if found and kind and not beginnings(found.text, kind, known):
+        # The model named something else; of this kind it names the likeliest.
+        found = copy(lines, lambda line: beginnings(line, kind, known)) or found
     if found and not content(found.text) - asked:
         # Words of the question alone answer nothing: then what does not begin with one of them.
-        found = copy(lines, asked) or found
+        found = copy(lines, lambda line: fresh_starts(line, asked)) or found
     if found is None:
         return
     note |= {"span": found.text, "log_probability": round(found.log_probability, 3)}

@@ -7,7 +7,8 @@ the place of a trained reader. Asked to copy, a small model finds the place bett
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,15 @@ from ragq.pipeline.words import content
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
 
-# So many of the likeliest next tokens are tried for one that goes on with a line.
-TRIED = 64
+# So many of the likeliest next tokens are tried for one that goes on with a line, and where it may begin at few places.
+TRIED, TRIED_FIRST = 64, 4096
 # So many tokens of the one line left are decoded ahead, and cut again where the model ends sooner; the same number always,
 # so that a question asked twice is computed alike.
 AHEAD = 7
 # What begins a token with which the model says that it is done; so does one that ends its turn.
 _CLOSING = (b'"', "”".encode(), b"\n")
 MAX_TOKENS = 64
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,17 @@ class Span:
     line: int
     text: str
     log_probability: float
+
+
+def word_starts(line: str) -> list[int]:
+    """Chars at which words begin, and signs between them."""
+    return [i for i, c in enumerate(line) if not c.isspace() and not (i and c.isalnum() and line[i - 1].isalnum())]
+
+
+def fresh_starts(line: str, avoid: Collection[str]) -> list[int]:
+    """Those of `word_starts` from which on the first word that carries meaning has no stem in `avoid`."""
+    words = [(m.start(), content(m.group())) for m in _WORD.finditer(line)]
+    return [i for i in word_starts(line) if next((c for at, c in words if at >= i and c), set()).isdisjoint(avoid)]
 
 
 class _Ahead:
@@ -72,11 +85,11 @@ def copied(
     tokens: Sequence[int],
     boundaries: Sequence[int],
     lines: Sequence[str],
-    avoid: Collection[str] = (),
+    begins: Callable[[str], Iterable[int]] = word_starts,
     ahead: int = AHEAD,
 ) -> Span | None:
-    """What the model writes after `tokens` where each token must go on with words of one of `lines`; greedy, and not
-    beginning with a word whose stem is to be avoided. Where one place is left, `ahead` tokens of it are decoded at once.
+    """What the model writes after `tokens` where each token must go on with words of one of `lines`; greedy. `begins` tells
+    the chars of a line at which it may begin. Where one place is left, `ahead` tokens of it are decoded at once.
 
     `tokens` end with an opened quotation mark. None where it would begin with nothing that stands there. The caller holds
     `engine.lock`.
@@ -84,17 +97,14 @@ def copied(
     rows = [line.encode() for line in lines]
     lower = [row.lower() for row in rows]  # ASCII letters alone, so that places stay the same
     engine.prefill(tokens, boundaries)
-    places = [
-        (n, at) for n, row in enumerate(rows) for at in range(len(row))
-        if not _cuts(row, at) and (not avoid or content(_word_at(row, at)).isdisjoint(avoid))
-    ]  # fmt: skip
+    places = [(n, len(line[:at].encode())) for n, line in enumerate(lines) for at in begins(line)]
     on = places
     decoded = _Ahead(engine, ahead)
     length, taken, total = 0, 0, 0.0
     while taken < MAX_TOKENS:
         logits = decoded.logits()
         may_end = taken > 0 and any(not _cuts(rows[n], at + length) for n, at in places)
-        for token in _likeliest(logits):
+        for token in _likeliest(logits, TRIED if taken or begins is word_starts else TRIED_FIRST):
             piece = engine.piece(token)
             if may_end and (engine.is_end(token) or piece.lstrip(b" .,;)").startswith(_CLOSING)):
                 on = []
@@ -118,20 +128,15 @@ def copied(
     return Span(line, rows[line][start:end].decode().strip(" ,;:"), total / taken)
 
 
-def _likeliest(logits: NDArray[np.float32]) -> list[int]:
-    """The TRIED likeliest tokens, the best first."""
-    some = np.argpartition(-logits, TRIED)[:TRIED]
+def _likeliest(logits: NDArray[np.float32], n: int) -> list[int]:
+    """The `n` likeliest tokens, the best first."""
+    some = np.argpartition(-logits, n)[:n]
     return [int(t) for t in some[np.argsort(-logits[some], kind="stable")]]
 
 
 def _cuts(row: bytes, at: int) -> bool:
     """Whether a cut before byte `at` would go through a word."""
     return 0 < at < len(row) and _of_word(row[at - 1]) and _of_word(row[at])
-
-
-def _word_at(row: bytes, at: int) -> str:
-    end = next((e for e in range(at, len(row)) if not _of_word(row[e])), len(row))
-    return row[at:end].decode("utf-8", "ignore")
 
 
 def _of_word(byte: int) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from ragq.engine.llama import LlamaEngine
 from ragq.engine.models import find, installed
 from ragq.index.lexicon import Lexicon
-from ragq.pipeline.span import copied, whole
+from ragq.pipeline.span import copied, fresh_starts, whole, word_starts
 from ragq.pipeline.words import content
 
 LINES = (
@@ -49,9 +49,11 @@ def test_span_is_what_the_model_was_writing_in_the_letters_of_the_line(engine: L
 
 def test_what_is_copied_begins_with_no_word_to_be_avoided(engine: LlamaEngine) -> None:
     tokens = engine.tokenize('EGR1 was described in 1987. In one word, the gene was called "egr1". Again: "')
-    found = copied(engine, tokens, [], ["The gene EGR1."], content("EGR1"))
+    lines = ["The gene EGR1.", "of the EGR1 city"]
+    found = copied(engine, tokens, [], lines, lambda line: fresh_starts(line, content("EGR1")))
     assert found is not None
-    assert found.text.split()[0] in {"The", "gene"}
+    # An article before the word leads up to it.
+    assert found.text.split()[0] in {"The", "gene", "city"}
 
 
 def test_the_one_line_left_is_decoded_ahead_and_the_span_is_the_same(
@@ -74,6 +76,11 @@ def test_the_one_line_left_is_decoded_ahead_and_the_span_is_the_same(
     # What was decoded and not taken is gone: the cache holds the prompt and the words taken.
     written = b"".join(map(engine.piece, engine._kv[len(tokens) :])).decode()
     assert fast.text.startswith(written)
+
+
+def test_words_begin_where_no_word_is_cut() -> None:
+    assert word_starts("≤14 años (EGR1)") == [0, 1, 4, 9, 10, 14]
+    assert fresh_starts("in the EGR1 gene", content("EGR1")) == [12]
 
 
 def test_nothing_is_copied_from_no_line(engine: LlamaEngine) -> None:
