@@ -39,7 +39,7 @@ _TIMES = re.compile(
     re.IGNORECASE,
 )
 _AMOUNTS = re.compile(
-    r"\d+(?:[.,:/]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundreds?|thousands?"
+    r"(?<!\w)\d+(?:[.,:/]\d+)*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundreds?|thousands?"
     r"|millions?|half|twice|third|quarter|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|doce|veinte|cien|mitad|doble)\b",
     re.IGNORECASE,
 )
@@ -68,8 +68,11 @@ def answer_type(question: str) -> AnswerType | None:
 def beginnings(text: str, kind: AnswerType, asked: Collection[str]) -> list[int]:
     """Chars at which an answer of this kind may begin, which `asked`, stems and words, does not hold already."""
     found = [m.span() for m in _PATTERNS[kind].finditer(_QUOTED.sub(_blank, text) if kind == "name" else text)]
+    days = [(s.start, s.end) for s in dates(text)]
     if kind == "time":
-        found += [(s.start, s.end) for s in dates(text)]
+        found += days
+    elif kind == "amount":
+        found = [(a, b) for a, b in found if not any(start <= a < end for start, end in days)]
     new = [a for a, b in found if _told(text[a:b], kind) - set(asked)]
     return sorted({*new, *(m.start() for a in new if kind == "time" and (m := _LEADS.search(text[:a])))})
 

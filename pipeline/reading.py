@@ -12,7 +12,7 @@ from ragq.compress.extractive import sentences
 from ragq.engine.generation import Generation
 from ragq.engine.sampling import Sampling
 from ragq.index.spans import relatives, speaks_of
-from ragq.index.tokenizer import tokenize
+from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Sentence
 from ragq.pipeline.answer_type import answer_type, beginnings
@@ -44,6 +44,11 @@ NEXT_SENTENCES = 2
 # A line that has this share of the choice is quoted even where it shares no word with the question.
 SURE_PICK = 0.6
 _NO = re.compile(r"\b(?:no|not|never|without|denies|denied|nil|sin|niega|nunca)\b", re.IGNORECASE)
+# Words copied from another place than the model's first choice are at least so likely to it, each (log).
+LEAST_LOG = -4.0
+_DEFINES = re.compile(
+    r"\W*(?:what\s+(?:is|are|was|were)|define|que\s+(?:es|son|era|eran)|what\s+does\b.*\b(?:mean|stand\s+for)\b)"
+)
 # So much less of a question for what happened does a plan hold.
 PLANNED = 1.5
 
@@ -186,27 +191,35 @@ def _copy(
     lines = [" ".join(e.text.split()) for e in reply.evidence]
     # A line that asks answers nothing.
     lines = ["" if line.endswith("?") else line for line in lines]
-    asked = content(question)
+    asked = content(question) | _parts(question)
     found = copy(lines)
-    kind = answer_type(question)
-    note["answer_type"] = kind
+    kind = note["answer_type"] = answer_type(question)
     known = asked | set(tokenize(question))
+    # The model likes to name what the question names: then what answers it is somewhere else, but for a definition.
     if found and kind and not beginnings(found.text, kind, known):
-        # The model named something else; of this kind it names the likeliest.
-        found = copy(lines, lambda line: beginnings(line, kind, known)) or found
-    if found and not content(found.text) - asked:
-        # Words of the question alone answer nothing: then what does not begin with one of them.
-        found = copy(lines, lambda line: fresh_starts(line, asked)) or found
+        found = _likely(copy(lines, lambda line: beginnings(line, kind, known))) or found
+    if found and not _parts(found.text) - asked and not _DEFINES.match(fold(question)):
+        found = _likely(copy(lines, lambda line: fresh_starts(line, asked))) or found
     if found is None:
         return
     note |= {"span": found.text, "log_probability": round(found.log_probability, 3)}
     line = lines[found.line]
     # Where nothing else was found, what answers may stand beside them: in their sentence, or in the line.
-    text = whole(line, found.text, tables.lexicon, short and bool(content(found.text) - asked))
-    if not content(text) - asked:
+    text = whole(line, found.text, tables.lexicon, short and bool(_parts(found.text) - asked))
+    if not _parts(text) - asked:
         text = shortened(line, asked)
     if content(text):
         yield from emit(reply, Sentence(as_sentence(text), (found.line + 1,), "quote", "words of the line"), trace)
+
+
+def _likely(span: Span | None) -> Span | None:
+    """A span that the model may have meant."""
+    return span if span and span.log_probability > LEAST_LOG else None
+
+
+def _parts(text: str) -> set[str]:
+    """Stems of a text's words, and not of words with a hyphen as a whole."""
+    return content(text.replace("-", " "))
 
 
 def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:

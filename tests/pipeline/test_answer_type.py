@@ -38,6 +38,7 @@ def test_types(question: str, kind: AnswerType | None) -> None:
         ("time", "When was the 1976 act signed?", "The act of 1976 was signed in May 1978.", ["in", "May", "1978"]),
         ("time", "When?", "Symptoms began 14 days later, on 3 June 2020.", ["14", "on", "3", "June", "2020"]),
         ("amount", "How many episodes has season 7?", "Season 7 has seven episodes and 3 specials.", ["seven", "3"]),
+        ("amount", "How many cases?", "By 3 June 2020 there were 41 cases; 1999 saw none.", ["41"]),
         ("amount", "What percentage?", "It rose to 12.5 % from 3 %.", ["12.5", "3"]),
         ("name", "who wrote the song Help", 'If asked: "Help" by John Lennon, not "Let It Be".', ["John", "Lennon"]),
         ("name", "who sang you got a friend in me", "You’ve Got a Friend in Me, by Randy Newman", ["Randy", "Newman"]),
