@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from pathlib import Path
 _CALLS = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4)}
 _PRIORITY_FLAG, _LOWEST = 2, (2 << 13) | 7  # IOCB_FLAG_IOPRIO; best effort, last of eight
 DEPTH = 128
+# Seconds that a read is asked for again and again before its end is waited for.
+SPIN_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,11 @@ class Reader:
         if self._queue is None or self._direct < 0:
             done, self._done = self._done, []
         elif self.in_flight:
-            done = self._queue.events(1 if wait else 0)
+            done = self._queue.events(0)
+            until = time.perf_counter() + SPIN_S
+            while wait and not done:
+                # A sleeping core takes longer to wake than a small read takes.
+                done = self._queue.events(0 if time.perf_counter() < until else 1)
         else:
             done = []
         self.in_flight -= len(done)

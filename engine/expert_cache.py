@@ -20,6 +20,8 @@ from ragq.engine.expert_source import ExpertSource, most_at_once
 
 Slots = NDArray[np.int64]
 _ABSENT, _COMING, _PRESENT = 0, 1, 2
+# At most this part of the budget is kept free for what the next layer misses.
+SPARE = 1 / 32
 _NORESERVE = 0x4000  # MAP_NORESERVE (linux/mman.h); the module has no name for it
 
 
@@ -68,21 +70,33 @@ class ExpertCache:
         """Have these slots present, each for so many tokens. Raises ModelError when one cannot be read or is damaged:
         it is absent then, and must not be computed with.
         """
-        self.history.use(slots, weights)
         counts = self.counts
         counts.asked += slots.size
         state = self._state[slots]
         there = int(np.count_nonzero(state == _PRESENT))
         counts.present += there
+        if there < slots.size:
+            started = time.perf_counter()
+            absent = slots[state == _ABSENT]
+            nbytes = int(self._sizes[absent].sum())
+            self._begin(absent, nbytes, slots)
+            self.history.use(slots, weights)
+            if self._source.is_direct:
+                # While the disk works: room for what the next layer will miss.
+                self._evict_for(min(nbytes, int(self.budget * SPARE)), slots)
+            while (self._state[slots] != _PRESENT).any():
+                self._take(wait=True)
+            counts.waited_s += time.perf_counter() - started
+        else:
+            self.history.use(slots, weights)
         if self._ahead[slots].any():
             counts.ahead_used += int(np.count_nonzero(self._ahead[slots]))
             self._ahead[slots] = False
-        if there == slots.size:
-            return
-        started = time.perf_counter()
-        absent = slots[state == _ABSENT]
-        self._make_room(int(self._sizes[absent].sum()), slots)
-        counts.demand_bytes += int(self._sizes[absent].sum())
+
+    def _begin(self, absent: Slots, nbytes: int, keep: Slots) -> None:
+        """Read these, which are wanted at once and take so many bytes."""
+        self._make_room(nbytes, keep)
+        self.counts.demand_bytes += nbytes
         left = absent.tolist()
         while left:
             some = left[: most_at_once(self._source)]
@@ -90,9 +104,6 @@ class ExpertCache:
             self._start(some, urgent=True)
             while left and not self._source.room() and self._coming:
                 self._take(wait=True)
-        while (self._state[slots] != _PRESENT).any():
-            self._take(wait=True)
-        counts.waited_s += time.perf_counter() - started
 
     def hint(self, slots: Slots, keep: Slots, spare_recent: bool = True) -> int:
         """Begin to read those of `slots` that are absent, the first ones first, as far as there is room without evicting
@@ -156,6 +167,11 @@ class ExpertCache:
         if self.used + nbytes > self.budget and self._coming and not spare_recent:
             # What is on its way counts but cannot go.
             self.settle()
+        self._evict_for(nbytes, keep, spare_recent)
+        return self.budget - self.used
+
+    def _evict_for(self, nbytes: int, keep: Slots, spare_recent: bool = False) -> None:
+        """Evict what is least worth keeping of what is present, none of `keep`, until `nbytes` more fit if possible."""
         excess = self.used + nbytes - self.budget
         if excess > 0:
             may_go = self._state == _PRESENT
@@ -166,7 +182,6 @@ class ExpertCache:
             order = candidates[np.argsort(self._value(self.history)[candidates], kind="stable")]
             enough = int(np.searchsorted(np.cumsum(self._sizes[order]), excess)) + 1
             self._evict(order[:enough])
-        return self.budget - self.used
 
     def _evict(self, slots: Slots) -> None:
         for offset, size in zip(self._offsets[slots].tolist(), self._sizes[slots].tolist(), strict=True):
