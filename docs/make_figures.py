@@ -160,18 +160,39 @@ WAYS = (
 )
 
 
+# Questions of `ragq eval ttft`: what their figures' names begin with, what they are, and what their answers are worth in.
+TTFT_SETS = (
+    ("", "clinic, needing reading", "facts"), ("asked_", "clinic, as they come", "facts"), ("library_", "CovidQA", "f1"),
+)  # fmt: skip
+
+
 def ttft_figures(report: dict[str, Any]) -> str:
-    """Times to the first words by way, of questions that the model reads for."""
+    """Times to the first words by way, of each set of questions."""
     r = report["results"]
+    sets = [s for s in TTFT_SETS if f"{s[0]}naive_20_n" in r]
+    counts = ", ".join(f"{r[f'{before}naive_20_n']:.0f} of {says}" for before, says, _ in sets)
+    worths = {"facts": "facts right", "f1": "F1"}
     lines = [
-        "| first words of questions that need reading | n | median | p95 | every fact right |",
-        "|---|---|---|---|---|",
+        "| median / p95 to the first words | " + " | ".join(f"{says} | {worths[worth]}" for _, says, worth in sets) + " |",
+        "|---|" + "---|---|" * len(sets),
     ]
     for way, says in WAYS:
-        times = (r[f"{way}_{p}_ms"] / 1e3 for p in ("p50", "p95"))
-        lines.append(f"| {says} | {r[f'{way}_n']} | {' | '.join(f'{t:.2g} s' if t < 0.01 else f'{t:.2f} s' for t in times)} |"
-                     f" {r[f'{way}_facts']:.2f} |")  # fmt: skip
-    return "\n".join([f"{_told(report)} ([result file](eval/results/ttft.json)):", "", *lines])
+        cells = []
+        for before, _, worth in sets:
+            there = f"{before}{way}_n" in r
+            cells += [_times_of(r, f"{before}{way}") if there else "-", f"{r[f'{before}{way}_{worth}']:.2f}" if there else "-"]
+        lines.append(f"| {says} | {' | '.join(cells)} |")
+    ratios = []
+    for name, says in (("distilled", "nothing kept"), ("warm_patient", "after another question")):
+        told = [f"{r[f'{before}naive_20_over_{name}']:.3g}" for before, _, _ in sets if f"{before}naive_20_over_{name}" in r]
+        ratios.append(f"| 20 chunks pasted, times ragq, {says} | " + " | ".join(f"{t} | " for t in told) + " | | " * (len(sets) - len(told)) + "|")
+    told = f"{_told(report)}, {counts} ([result file](eval/results/ttft.json)):"
+    return "\n".join([told, "", *lines, *ratios])
+
+
+def _times_of(r: dict[str, float], name: str) -> str:
+    times = (r[f"{name}_{p}_ms"] / 1e3 for p in ("p50", "p95"))
+    return " / ".join(f"{t:.2g}" if t < 0.01 else f"{t:.2f}" for t in times) + " s"
 
 
 STACKS = {
