@@ -13,6 +13,7 @@ from ragq.index.stopwords import FUNCTION_WORDS
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.limits import limits
+from ragq.pipeline.opposite import opposed
 from ragq.pipeline.words import content, stems
 
 MAX_CITATIONS = 3
@@ -176,6 +177,9 @@ class Gate:
         if reason := self._turned(sentence, spans, cited) or self._loosened(sentence, spans, cited):
             return reason
         lines = [self.evidence[n - 1].text for n in cited]
+        own = [e.text for e in (self.evidence[n - 1] for n in cited) if not e.shard.startswith("shared:")]
+        if self._same_language and (reason := opposed(sentence, lines, own, self._lexicon)):
+            return reason
         if _DONE.search(sentence) and not _TO_COME.search(sentence) and lines and all(_is_to_come(t) for t in lines):
             return "the cited evidence tells what was to be done, not that it was"
         if moved := limits(sentence) - {x for n in cited for x in limits(self.evidence[n - 1].text)}:
