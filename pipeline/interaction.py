@@ -124,16 +124,16 @@ def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> Ta
     return TableAnswer("table:interactions", (statement,))
 
 
-def class_in_notes(question: Question, tables: Tables, name: str) -> Statement | None:
-    """What the notes say last of each drug of a class that is taken, where the record has no medication list; that none is,
-    only where a monograph tells what the class holds.
+def class_in_notes(question: Question, tables: Tables, name: str, key: str) -> Statement | None:
+    """What the notes say last of each drug of a class that is taken, where the record has no medication list, behind the
+    phrase of the key; that none is, only where a monograph tells what the class holds.
     """
     taken, lexicon = tables.notes.taken(), tables.lexicon
     rows = list(dict.fromkeys(e for d, e in taken.items() if name in (*lexicon.classes_of(d), *lexicon.kin(d))))
     if not rows and lexicon.members(name):
         return _no_class_in_notes(question, tables, [name])
     rows = sorted(rows or tables.notes.naming(name)[:MAX_SAID], key=lambda e: e.date or "", reverse=True)[:MAX_NAMED]
-    return Statement(say(question, "no_list", said=" ".join(map(dated, rows))), tuple(rows)) if rows else None
+    return Statement(say(question, key, said=" ".join(map(dated, rows))), tuple(rows)) if rows else None
 
 
 def _no_class_in_notes(question: Question, tables: Tables, classes: Sequence[str]) -> Statement | None:

@@ -44,6 +44,26 @@ _COURSE = re.compile(
     r"\b(?:for|durante)\s+(?:\d{1,2}|two|three|four|five|six|seven|ten|fourteen|dos|tres|cinco|siete|diez)\s+(?:days|d[ií]as)\b",
     re.IGNORECASE,
 )
+# Whether a drug that was prescribed is taken.
+_DOUBTS = re.compile(
+    r"\b(?:forg[eo]t\w*|miss(?:es|ed|ing)|r[au]n\s+out|non-?(?:complian|adheren)\w+|poor(?:ly)?\s+(?:complian|adheren)\w+|not\s+always|sometimes|unsure"
+    r"|unclear|olvid\w+|no\s+siempre|a\s+veces|dud\w+)\b|\?",
+    re.IGNORECASE,
+)
+_IS_TAKEN = re.compile(
+    r"\b(?:takes|taking|continu\w+|unchanged|(?:is|remains|still|stays|now)\s+on|toma|sigue|contin[uú]a)\b",
+    re.IGNORECASE,
+)
+# What may have been so then and not now.
+_THEN = re.compile(
+    r"\b(?:(?:was|were|been)\s+(?:\w+\s+)?(?:on|taking|given|prescribed|tried)|had|when|tried|ago|in\s+(?:19|20)\d\d|last\s+(?:year|month|week)"
+    r"|as\s+a\s+child|at\s+the\s+time|estaba|estuvo|tom[oó]|hace\s+\w+\s+(?:años|meses)|en\s+(?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+# So many drugs with doses in the notes of one day are a list of what is taken.
+MIN_LISTED = 3
+# An item of a list, a row of a table or a heading.
+_ITEM = re.compile(r"\s*(?:[-*+•·–|#]|\d{1,3}[.)])\s*(?!\d)")
 # Columns of a table in plain text.
 COLUMNS = re.compile(r"\S(?:[ ]{3,}|\t)\S")
 
@@ -100,6 +120,43 @@ class Notes:
         last = {drug: [e for e, s in said if s.state == "ended"] for drug, said in self._sayings.items()}
         return {drug: rows[0] for drug, rows in last.items() if rows and drug not in self._taken}
 
+    def saying(self, drug: str, state: State) -> list[Evidence]:
+        """Lines that say so of a drug, latest first."""
+        return list(dict.fromkeys(e for e, s in self._sayings.get(drug, []) if s.state == state))
+
+    def clearly_taken(self, drug: str) -> Evidence | None:
+        """The line by which a drug is taken, with a dose or in so many words, where nothing in the notes speaks against it: what
+        tells of it on the last day says so alone, no line from then on and no undated one doubts it, and what a later note
+        lists as taken holds it.
+        """
+        line, said = self._taken.get(drug), self._sayings.get(drug, [])
+        states = self._last_states(said) if said else set()
+        if line is None or states - {"taken", "named"} or "taken" not in states or _THEN.search(line.text):
+            return None
+        if not _IS_TAKEN.search(line.text) and not any(s.dosed for e, s in said if e == line):
+            return None
+        last = next(e.date or "" for e, s in said if s.state == "taken")
+        since = [(e, s) for e, s in said if not e.date or e.date >= last]
+        if any(_DOUBTS.search(e.text) or s.state in ("ended", "not") for e, s in since):
+            return None
+        return None if any(day > last for day in self._listing_days) else line
+
+    @cached_property
+    def _listing_days(self) -> set[str]:
+        """Days whose notes list what is taken: so many drugs, each with its dose."""
+        found: dict[str, set[str]] = {}
+        for drug, said in self._sayings.items():
+            for evidence, saying in said:
+                if evidence.date and saying.state == "taken" and saying.dosed:
+                    found.setdefault(evidence.date, set()).add(drug)
+        return {day for day, drugs in found.items() if len(drugs) >= MIN_LISTED}
+
+    def before(self, evidence: Evidence) -> Evidence | None:
+        """The sentence before a line in its passage."""
+        at = self._sentences.index(evidence)
+        found = self._sentences[at - 1] if at else None
+        return found if found and found.chunk == evidence.chunk else None
+
     def is_anothers(self, text: str) -> bool:
         """Whether a sentence speaks of somebody beside the patient."""
         return is_anothers(text, self._names_of_patient)
@@ -111,8 +168,11 @@ class Notes:
 
     def of_anothers_drug(self, evidence: Evidence, drug: str) -> bool:
         """Whether a sentence says of the drug only that somebody else takes it."""
-        said = [s.state for s in self._said(evidence) if s.drug == drug]
-        return bool(said) and set(said) == {"other"}
+        return self.states(evidence, drug) == {"other"}
+
+    def states(self, evidence: Evidence, drug: str) -> set[State]:
+        """What a sentence says of the drug."""
+        return {s.state for s in self._said(evidence) if s.drug == drug}
 
     def _last_states(self, said: Sequence[tuple[Evidence, Saying]]) -> set[State]:
         """What the last day says that says anything of the patient taking it; of one that only names it, that."""
@@ -148,14 +208,19 @@ class Notes:
         return has_dose(text, self._lexicon)
 
     def with_next(self, evidence: Evidence, n: int) -> Evidence:
-        """The line with the next `n` sentences of its passage, word for word; a line of no note stays as it is."""
+        """The line with the next `n` sentences of its passage, word for word, but not the next items of a list, which have
+        nothing to do with it; a line of no note stays as it is.
+        """
         chunk = next((c for shard in self._shards for c in shard.chunks() if c.id == evidence.chunk), None)
         at = chunk.text.find(evidence.quote) if chunk else -1
         if chunk is None or at < 0:
             return evidence
         end = at + len(evidence.quote)
         for start, stop in [s for s in sentences(chunk.text) if s[0] >= end][:n]:
-            if chunk.text[end:start].strip():  # an order was cut out between them
+            # An order was cut out between them, or something else begins.
+            if chunk.text[end:start].strip() or (
+                _ITEM.match(chunk.text, start) and not evidence.quote.rstrip().endswith(":")
+            ):
                 break
             end = stop
         text = chunk.text[at:end].strip()

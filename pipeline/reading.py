@@ -25,12 +25,14 @@ from ragq.pipeline.language import may_be
 from ragq.pipeline.pick import Pick, pick_lines, quotable, weighed
 from ragq.pipeline.question import Question
 from ragq.pipeline.quote import as_quote, is_plan, shortened
+from ragq.pipeline.reason import gives_reason
 from ragq.pipeline.refuse import reason
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
 from ragq.pipeline.span import AHEAD, Span, copied, fresh_starts, whole
 from ragq.pipeline.tables import Tables, as_sentence, say
 from ragq.pipeline.trace import Trace
+from ragq.pipeline.unlisted import changes
 from ragq.pipeline.words import content, forms, stems
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ _DEFINES = re.compile(
 )
 # So much less of a question for what happened does a plan hold.
 PLANNED = 1.5
+# And so much more a line that starts or stops the drug whose start or stop is asked about: its neighbours hold the words too.
+CHANGES = 1.0
 
 
 def read_evidence(
@@ -136,10 +140,15 @@ def _stated(judge: Judge, question: Question, reply: Reply, tables: Tables) -> f
 
 
 def _held(question: Question, evidence: Sequence[Evidence], tables: Tables) -> list[float]:
-    """What each line holds of the question's words, less for a plan where it is asked what happened."""
+    """What each line holds of the question's words, less for a plan where it is asked what happened, more where it changes
+    the drug as the question asks.
+    """
     of_past = question.asks_what_happened()
     held = shares(question.text, evidence, tables.lexicon)
-    return [h - PLANNED * (of_past and is_plan(e)) for h, e in zip(held, evidence, strict=True)]
+    return [
+        h - PLANNED * (of_past and is_plan(e)) + CHANGES * changes(question, e, tables)
+        for h, e in zip(held, evidence, strict=True)
+    ]
 
 
 def _word(
@@ -262,7 +271,7 @@ def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace)
     several = len({reply.evidence[p.number - 1].date for p in picks}) > 1
     for pick in picks:
         line = reply.evidence[pick.number - 1]
-        if "why" in question.intents and line.date:
+        if "why" in question.intents and line.date and not gives_reason(line.text):
             line = reply.evidence[pick.number - 1] = tables.notes.with_next(line, NEXT_SENTENCES)
         text = as_quote(line, question, wanted, reply.latest, several)
         if reply.patient is not None and _of_others(text, question, tables):

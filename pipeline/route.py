@@ -15,9 +15,9 @@ from ragq.index.spans import protected
 from ragq.index.store import Cited
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.compute import computed
-from ragq.pipeline.course import has_value, labs, labs_in_time
+from ragq.pipeline.course import labs, labs_in_time
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.interaction import class_in_notes, interaction, safety
+from ragq.pipeline.interaction import interaction, safety
 from ragq.pipeline.notes import ALLERGY, REACTION
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import (
@@ -28,12 +28,12 @@ from ragq.pipeline.tables import (
     as_sentence,
     dated,
     medication_evidence,
-    of_day,
     row,
     say,
     told,
 )
 from ragq.pipeline.then import taken_then
+from ragq.pipeline.unlisted import NEGATIONS, medications_in_notes, told_by_notes
 from ragq.tools.allergies import is_about
 from ragq.tools.record import Medication
 
@@ -71,7 +71,7 @@ def _told_by_lines(question: Question, tables: Tables, names: Sequence[str]) -> 
     """Whether the words left over (`at night`) stand in the active lines of the very drugs asked about."""
     lines = [m.cited.quote for n in names for m in tables.record.of(n) if m.is_active]
     # A dose or a negation in the question is judged with the line, see `_polarity`.
-    left = {w for w in question.residual if not w[0].isdigit() and w not in _NEGATIONS}
+    left = {w for w in question.residual if not w[0].isdigit() and w not in NEGATIONS}
     return bool(lines) and "interaction" not in question.intents and left <= set(tokenize(" ".join(lines)))
 
 
@@ -109,7 +109,6 @@ def _next(question: Question, tables: Tables) -> TableAnswer | None:
 
 _EVER = re.compile(r"\b(?:has|have|was|were|been|ever|ha|fue)\b", re.IGNORECASE)
 _PERFECT = re.compile(r"\b(?:has|have|had|ever|ha|han|alguna vez)\b.*\b(?:taken|tomado)\b", re.IGNORECASE)
-_NEGATIONS = frozenset({"not", "no", "never", "nunca"})
 
 
 def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAnswer | None:
@@ -126,8 +125,6 @@ def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAn
 
 # Drugs that only the notes name and that are told with the medication list.
 MAX_OTHERS = 6
-# Lines of the notes that stand for a medication list.
-MAX_LISTED = 12
 MEDICATION_INTENTS = frozenset({"status", "stopped", "held", "dose", "when", "why", "started", "medications"})
 
 
@@ -152,7 +149,8 @@ def _list(question: Question, tables: Tables) -> TableAnswer | None:
 def _medications(question: Question, tables: Tables) -> TableAnswer | None:
     """The active medications, and that the notes name others, if they do."""
     if not tables.record.medications:
-        return _medications_in_notes(question, tables)
+        said = medications_in_notes(question, tables)
+        return TableAnswer("table:medications", (said,)) if said else None
     rows = [m.cited for m in tables.record.active()]
     if not rows:
         return None
@@ -175,20 +173,6 @@ def _stopped(question: Question, tables: Tables) -> TableAnswer | None:
         return _lines(question, "table:medications", rows, tables) if rows else None
     said = list(dict.fromkeys(tables.notes.ended().values()))[:MAX_OTHERS] if tables.patient_shard else []
     return TableAnswer("table:medications", tuple(Statement(dated(e), (e,)) for e in said)) if said else None
-
-
-def _medications_in_notes(question: Question, tables: Tables) -> TableAnswer | None:
-    """What the notes say last of each drug's dose, with its day, where the record has no medication list. Nothing tells for sure
-    what is taken then.
-    """
-    rows = list(dict.fromkeys(tables.notes.taken().values())) if tables.patient_shard else []
-    rows = sorted((e for e in rows if tables.notes.has_dose(e.text)), key=lambda e: e.date or "", reverse=True)[
-        :MAX_LISTED
-    ]
-    if not rows:
-        return None
-    text = say(question, "no_list", said=" ".join(map(dated, rows)))
-    return TableAnswer("table:medications", (Statement(text, tuple(rows)),))
 
 
 def _as_written(name: str, text: str, tables: Tables) -> str:
@@ -271,6 +255,9 @@ def _medication(question: Question, tables: Tables, names: Sequence[str]) -> Tab
     statements: list[Statement] = []
     for name in names:
         found = tables.record.of(name)
+        if not tables.record.medications and (said := told_by_notes(question, tables, name)):
+            statements += said
+            continue
         if not found and (absent := _not_listed(question, tables, name)):
             statements.append(absent)
             continue
@@ -301,7 +288,7 @@ def _polarity(question: Question, found: Sequence[Medication]) -> str:
     """Yes or no to what is asked: stopped, held, or else taken now."""
     active = any(m.is_active for m in found)
     held_before = "held" in question.intents and active and _EVER.search(question.text)
-    if _NEGATIONS & set(tokenize(question.text)) or held_before:
+    if NEGATIONS & set(tokenize(question.text)) or held_before:
         # Yes to a negative question says nothing plain, and a dose held for a day is in the notes only.
         return "line"
     if doses := _doses(question.text, found):
@@ -325,38 +312,11 @@ def _doses(text: str, found: Sequence[Medication]) -> str:
     return "same" if asked <= given else "other"
 
 
-def _without_list(question: Question, tables: Tables, name: str) -> Statement | None:
-    """Whether a drug is taken, or its dose, where the record has no medication list. Nothing says yes or no for sure then:
-    what was written last is told, and when.
-    """
-    of_dose = "dose" in question.intents
-    if not tables.patient_shard or question.intents & {"why", "when"}:
-        return None
-    if name in question.named("class"):
-        asks_of_past = question.intents & {"stopped", "held", "started"}
-        return None if asks_of_past else class_in_notes(question, tables, name)
-    rows = [e for e in tables.notes.naming(name) if not of_dose or has_value(e.text, tables)]
-    own = [e for e in rows if not tables.notes.of_anothers_drug(e, name)]
-    if rows and not own:
-        said = " ".join(map(dated, rows[:2]))
-        return Statement(say(question, "only_others", name=as_asked(question, [name]), said=said), tuple(rows[:2]))
-    ends = tables.notes.ended().get(name)
-    if ends:
-        own = [ends, *(e for e in own if e != ends)]
-    over = ends and question.polar and not question.intents - {"status", "dose", "medications"}
-    kept = [*own[:2], *[e for e in own[2:] if not e.date][:1]]
-    said = " ".join(of_day(question, e) for e in kept)
-    text = say(question, "ended_in_notes" if over else "no_list", said=said)
-    return Statement(text, tuple(kept)) if kept else None
-
-
 def _not_listed(question: Question, tables: Tables, name: str) -> Statement | None:
     """A drug that is no medication of the patient: say so, with what the notes say of it.
 
     When they say nothing either, only a question for yes or no is answered, from the medication list itself.
     """
-    if not tables.record.medications:
-        return _without_list(question, tables, name)
     active = [m.cited for m in tables.record.active()]
     if not active or "why" in question.intents:
         return None

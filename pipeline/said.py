@@ -86,6 +86,12 @@ _TAKEN = re.compile(
     r"|inici\w+|empez\w+|empieza|se\s+añade|subir|bajar)\b",
     re.IGNORECASE,
 )
+# What happened on a drug (`bled on warfarin`) does not say that it is taken now.
+_HAPPENED_ON = re.compile(
+    r"\b(?:bl(?:ed|eeds?|eeding)|bruis\w+|h(?:a)?emorrhage|aches?|pains?|rash|itch\w*|cough\w*|dizz\w+|sick|unwell|naus\w+|vomit\w*|f[ae]ll(?:s|en)?|faint\w*"
+    r"|swell\w*|swollen|o?edema|hypo\w+|reaction|headaches?|sangr[oó]|sangrado|tos|mareo)\s+(?:\w+\s+)?(?:on|con)\s*$",
+    re.IGNORECASE,
+)
 # Between two drugs: where what is said of the one ends.
 _CUT = re.compile(
     r"[;,:|]|\.\s|\n|\b(?:but|pero|so|then|while|whereas|mientras|now|ahora|started\s+instead)\b", re.IGNORECASE
@@ -196,7 +202,7 @@ def _state(before: str, after: str, patient_names: frozenset[str]) -> State:
         return "ended"
     if _NOT.search(clause) or _NOT_BEFORE.search(before):
         return "not"
-    return "taken" if _TAKEN.search(clause) else "named"
+    return "taken" if _TAKEN.search(f"{_HAPPENED_ON.sub(' ', before)} \N{BULLET} {after}") else "named"
 
 
 def is_anothers(text: str, patient_names: frozenset[str] = frozenset()) -> bool:

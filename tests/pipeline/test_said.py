@@ -55,6 +55,8 @@ LEXICON = Lexicon([
         ("She had taken clarithromycin from 5 to 12 April.", {"clarithromycin": "ended"}),
         ("Ibuprofen has not helped.", {"ibuprofen": "named"}),
         ("Warfarin held for three days, then restarted.", {"warfarin": "taken"}),
+        ("Bled on warfarin, he says.", {"warfarin": "named"}),
+        ("Dizzy on ramipril 5 mg.", {"ramipril": "taken"}),
         ("Digoxin on hold.", {"digoxin": "ended"}),
         ("Plan to start apixaban 5 mg next week.", {"apixaban": "not"}),
         ("Previously on warfarin, now on apixaban 5 mg BD.", {"warfarin": "ended", "apixaban": "taken"}),
