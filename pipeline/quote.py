@@ -18,6 +18,12 @@ MAX_SENTENCES = 3
 _PLAN = re.compile(r"\b(?:plan|actitud|tratamiento)\b", re.IGNORECASE)
 # What stands under a plan and is no plan.
 _SETTLED = re.compile(r"\b(?:declined|refused|given|done|started|stopped|today|rechaz\w+|hoy)\b", re.IGNORECASE)
+# A sentence that limits the one before it, or speaks of it.
+_GOES_ON = re.compile(
+    r"\s*(?:management|if|unless|but|however|not|no|none|never|only|except|though|although|otherwise|then|until|this|these|that|those|it|they|both|which|so|also"
+    r"|si|salvo|pero|sin\s+embargo|no|ni|nunca|sólo|solo|aunque|entonces|hasta|est[eao]s?|es[eao]s?|ambos|lo|la\s+cual|además|también)\b",
+    re.IGNORECASE,
+)
 _THEN = {"en": "As planned on {day}: ", "es": "Según el plan de {day}: "}
 
 
@@ -25,7 +31,7 @@ def as_quote(evidence: Evidence, question: Question, wanted: set[str], latest: s
     """The line as a sentence, cut to what holds the `wanted` stems; a plan from before the `latest` note (ISO day) says of
     what day it is, and so does any line of a note that is to be `told_apart` from those of other days.
     """
-    text = as_sentence(without_orders(shortened(evidence.quote, wanted)))
+    text = as_sentence(without_orders(shortened(evidence.quote, wanted, to_end="why" in question.intents)))
     if evidence.date and evidence.date < latest and is_plan(evidence):
         return _THEN[question.language].format(day=evidence.date) + text
     by_day = told_apart and evidence.date and not evidence.document.endswith(STRUCTURED)
@@ -37,9 +43,10 @@ def is_plan(evidence: Evidence) -> bool:
     return bool(_PLAN.search(evidence.section.rpartition(" > ")[2])) and not _SETTLED.search(evidence.text)
 
 
-def shortened(text: str, wanted: set[str]) -> str:
+def shortened(text: str, wanted: set[str], to_end: bool = False) -> str:
     """At most MAX_SENTENCES neighbouring sentences of the text, those that hold most of the `wanted` stems; of prose none
-    before the first that holds one, of a table the rows that hold any.
+    before the first that holds one, nor behind the last that does unless it goes on from it or `to_end`; of a table the rows
+    that hold any.
     """
     if kept := [row for row in table_rows(text) if wanted & stems(row)]:
         text = "\n".join(kept[:MAX_SENTENCES])
@@ -52,5 +59,10 @@ def shortened(text: str, wanted: set[str]) -> str:
         starts = range(len(parts) - MAX_SENTENCES + 1)
         start = max(starts, key=lambda i: (sum(shared[i : i + MAX_SENTENCES]), -i))
         parts, shared = parts[start : start + MAX_SENTENCES], shared[start : start + MAX_SENTENCES]
-    first = 0 if ITEM.search(text) else next((i for i, n in enumerate(shared) if n), 0)
-    return "".join(parts[first:]).strip()
+    bearing = [i for i, n in enumerate(shared) if n] or [0, len(parts) - 1]
+    if ITEM.search(text):
+        return "".join(parts).strip()
+    end = bearing[-1] + 1
+    while end < len(parts) and (to_end or _GOES_ON.match(parts[end])):
+        end += 1
+    return "".join(parts[bearing[0] : end]).strip()

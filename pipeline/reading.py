@@ -216,7 +216,7 @@ def _copy(
     # Where nothing else was found, what answers may stand beside them: in their sentence, or in the line.
     text = whole(line, found.text, tables.lexicon, short and bool(_parts(found.text) - asked))
     if not _parts(text) - asked:
-        text = shortened(line, asked)
+        text = shortened(line, asked, to_end=True)
     if content(text):
         yield from emit(reply, Sentence(as_sentence(text), (found.line + 1,), "quote", "words of the line"), trace)
 
