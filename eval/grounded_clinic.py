@@ -39,7 +39,7 @@ def is_read(rag: Ragq, gold: Gold) -> bool:
     finally:
         for shard in shards:
             shard.close()
-    return table is None or table.for_model
+    return table is None
 
 
 def row_of(rag: Ragq, item: qa.Asked) -> Row:

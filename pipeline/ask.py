@@ -31,7 +31,7 @@ from ragq.pipeline.repeat import alike, from_cache, keep
 from ragq.pipeline.reply import Reply, citation_of, emit
 from ragq.pipeline.route import answer_from_tables
 from ragq.pipeline.summary import summarise
-from ragq.pipeline.tables import Statement, TableAnswer, Tables
+from ragq.pipeline.tables import Statement, Tables
 from ragq.pipeline.trace import Trace
 from ragq.pipeline.words import content
 from ragq.tools.record import read_record
@@ -77,7 +77,7 @@ def fresh(
         reply.refusal = reason("other patient", question.language, other)
     elif table and table.refusal and table.absent:
         reply.refusal, reply.absent = table.refusal, table.absent
-    elif table and not table.for_model and table.refusal is None:
+    elif table and table.refusal is None:
         # A row that was nothing but an order to the model leaves no sentence.
         statements = [s for s in table.statements if s.text.strip()]
         reply.is_list = len(statements) >= MIN_LIST
@@ -86,7 +86,7 @@ def fresh(
         if look and (found := alike(home, key, text, lexicon, trace)):
             yield from from_cache(home, found, text, trace)
             return
-        yield from _read(home, question, tables, table, shards, reply, trace)
+        yield from _read(home, question, tables, shards, reply, trace)
     if reply.refusal and (unread := "; ".join(filter(None, (_within(shards), _withheld(shards))))):
         reply.refusal += f" ({unread})"
     finished = _finish(reply, question, home, trace)
@@ -142,7 +142,6 @@ def _read(
     home: Home,
     question: Question,
     tables: Tables,
-    table: TableAnswer | None,
     shards: Sequence[Shard],
     reply: Reply,
     trace: Trace,
@@ -150,54 +149,46 @@ def _read(
     """Questions that need reading: recall, distil, generate, gate."""
     home.check_names()
     summary = _stable(home, tables, shards, reply, trace)
-    if table and table.for_model:
-        reply.evidence = list(table.evidence)
+    if not question.mentions and not content(question.text):
+        reply.refusal = reason("no word", question.language)
+        return
+    known = tool_evidence(question, tables)
+    reply.absent = unmentioned(question, tables)
+    if reply.absent:
+        reply.refusal = reason("absent", question.language, reply.absent)
     else:
-        if not question.mentions and not content(question.text):
-            reply.refusal = reason("no word", question.language)
-            return
-        known = tool_evidence(question, tables)
-        reply.absent = unmentioned(question, tables)
-        if reply.absent:
-            reply.refusal = reason("absent", question.language, reply.absent)
-        else:
-            home.preload()
-        if home.settings.tool_calls and reply.patient is not None and reply.refusal is None:
-            known = called_evidence(home, question.text, shards, trace) + known
-        # The documents are taken to be English, until they are found.
-        way = prompts.way_of(home.settings.mode, reply.patient, question.language == "en")
-        coming = expected(home, question, known, summary, reply.patient, reply.cached, way)
-        reranker = (
-            partial(reranker_of, home, summary, reply.patient, reply.cached, way)
-            if reply.refusal is None
-            else home.reranker
-        )
-        # What a page of the library says of anybody is nothing that happened to the patient, nothing of theirs, and no result.
-        theirs = question.asks_of_the_patient_alone() or bool(known and question.asks_for_a_result())
-        open_to_it = shards[:1] if theirs and reply.patient is not None else shards
-        read = recall(home, question, tables, open_to_it, trace, coming, reranker)
-        # A small model chooses among few lines, and what the tables bring must leave room for what was found.
-        known = known[: max(MAX_KNOWN, MAX_LINES - len(read))]
-        reply.evidence = (known + [e for e in read if e.quote not in {k.quote for k in known}])[:MAX_LINES]
-        if home.settings.evidence_order == "best-at-ends":
-            reply.evidence = prompts.at_ends(reply.evidence)
-        yield from (StageEvent(s) for s in trace.stages[1:])
-        if reply.refusal is None:
-            reply.silent = nothing_supports(question, reply.evidence, tables, reply.patient)
-            asks_model = reply.evidence and reads(home.settings.judge, home.settings.model) and home.has_model()
-            reply.refusal = None if asks_model else reply.silent
+        home.preload()
+    if home.settings.tool_calls and reply.patient is not None and reply.refusal is None:
+        known = called_evidence(home, question.text, shards, trace) + known
+    # The documents are taken to be English, until they are found.
+    way = prompts.way_of(home.settings.mode, reply.patient, question.language == "en")
+    coming = expected(home, question, known, summary, reply.patient, reply.cached, way)
+    reranker = (
+        partial(reranker_of, home, summary, reply.patient, reply.cached, way)
+        if reply.refusal is None
+        else home.reranker
+    )
+    # What a page of the library says of anybody is nothing that happened to the patient, nothing of theirs, and no result.
+    theirs = question.asks_of_the_patient_alone() or bool(known and question.asks_for_a_result())
+    open_to_it = shards[:1] if theirs and reply.patient is not None else shards
+    read = recall(home, question, tables, open_to_it, trace, coming, reranker)
+    # A small model chooses among few lines, and what the tables bring must leave room for what was found.
+    known = known[: max(MAX_KNOWN, MAX_LINES - len(read))]
+    reply.evidence = (known + [e for e in read if e.quote not in {k.quote for k in known}])[:MAX_LINES]
+    if home.settings.evidence_order == "best-at-ends":
+        reply.evidence = prompts.at_ends(reply.evidence)
+    yield from (StageEvent(s) for s in trace.stages[1:])
+    if reply.refusal is None:
+        reply.silent = nothing_supports(question, reply.evidence, tables, reply.patient)
+        asks_model = reply.evidence and reads(home.settings.judge, home.settings.model) and home.has_model()
+        reply.refusal = None if asks_model else reply.silent
     if reply.refusal:
         return
     reply.latest = tables.notes.latest()
     gate = Gate(
         reply.evidence, tables.lexicon, inactive(tables), one_language(question, reply.evidence), tables.record.name
     )
-    worded = table is not None and table.for_model
-    yield from read_evidence(home, question, summary, reply, gate, tables, trace, sure=worded)
-    if table and table.for_model:
-        said = " ".join(s.text for s in reply.sentences)
-        left_out = [s for s in table.statements if not _tells(said, s, tables.lexicon)]
-        yield from _state(reply, left_out, trace)
+    yield from read_evidence(home, question, summary, reply, gate, tables, trace)
 
 
 def _stable(home: Home, tables: Tables, shards: Sequence[Shard], reply: Reply, trace: Trace) -> str:
@@ -211,13 +202,6 @@ def _stable(home: Home, tables: Tables, shards: Sequence[Shard], reply: Reply, t
             summary += brief
             note |= {"tokens_out": estimate(brief), "left_out": unread}
     return summary
-
-
-def _tells(said: str, statement: Statement, lexicon: Lexicon) -> bool:
-    """Whether the text already names every drug of a statement."""
-    named = {m.name for m in lexicon.find(said)}
-    first, second = [m.name for m in lexicon.find(statement.text) if m.kind in ("drug", "unknown-drug")][:2]
-    return {first, second} <= named
 
 
 def _nearest(reply: Reply, question: Question) -> list[Evidence]:

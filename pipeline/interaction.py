@@ -32,7 +32,7 @@ MAX_SAID = 2
 
 def interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
     """What the drugs asked about (or the active ones of a class, or all) do with each other and with the active ones."""
-    record, lexicon = tables.record, tables.lexicon
+    lexicon = tables.lexicon
     active = _taken(tables)
     of_class = [d for c in classes for d in active if c in lexicon.classes_of(d)]
     focus = list(dict.fromkeys([*drugs, *of_class]))
@@ -53,13 +53,7 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
         *(_same_class(question, tables, *pair) for pair in alike),
         *_said_of(tables, focus),
     )
-    evidence = list(dict.fromkeys(e for s in statements for e in s.evidence))
-    stopped = [m for c in classes for m in record.of(c) if not m.is_active]
-    evidence += [medication_evidence(m, tables) for m in stopped]
-    # The monographs are English: a question in another language is worded by the model, which two sentences can hold
-    # for two pairs at most; otherwise the lines say it best, and at once.
-    worded = question.language != "en" and len(pairs) <= 2 and not alike
-    return TableAnswer("tool:interactions", statements, tuple(evidence), for_model=worded)
+    return TableAnswer("tool:interactions", statements)
 
 
 # A note that speaks of drugs together.
@@ -81,13 +75,36 @@ def _taken(tables: Tables) -> list[str]:
     return list(dict.fromkeys(m.drug for m in tables.record.active()))
 
 
+_SEVERITY = {"contraindicated": "contraindicada", "major": "grave", "moderate": "moderada", "minor": "leve"}
+
+
+def _named(question: Question, tables: Tables, drug: str) -> str:
+    """The drug's name as the question or the record has it, where that is in another language than the monographs'."""
+    if question.language == "en":
+        return drug
+    asked = as_asked(question, [drug])
+    return asked.lower() if asked != drug else shown(drug, tables)
+
+
 def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
-    """One interaction, with the monograph's line and the lines of those drugs that the patient takes."""
+    """One interaction, with the monograph's line and the lines of those drugs that the patient takes. In another language than
+    the monograph's its words are told as they stand there.
+    """
     listed = pair.interaction
+    first, second = (_named(question, tables, d) for d in (pair.first, pair.second))
+    severity = listed.severity if question.language == "en" else _SEVERITY.get(listed.severity, f"«{listed.severity}»")
+    effect, management = listed.effect.strip(), listed.management.strip()
+    if question.language != "en":
+        management = management.rstrip(".")
     text = say(
-        question, "pair", first=pair.first.capitalize(), second=pair.second, severity=listed.severity,
-        effect=listed.effect.strip(), management=listed.management.strip(),
-    )  # fmt: skip
+        question,
+        "pair",
+        first=first.capitalize(),
+        second=second,
+        severity=severity,
+        effect=effect,
+        management=management,
+    )
     taken = [m for d in (pair.first, pair.second) for m in tables.record.of(d) if m.is_active]
     lines = _lines(tables, (pair.first, pair.second))
     told = f"Interaction of {pair.first} with {pair.second} ({listed.severity}): {listed.effect.strip()} Management: {listed.management.strip()}"
@@ -114,7 +131,7 @@ def _no_active(question: Question, tables: Tables, classes: Sequence[str]) -> Ta
         statement = _no_class_in_notes(question, tables, classes)
         return TableAnswer("table:interactions", (statement,)) if statement else None
     past = [m for c in classes for m in tables.record.of(c)]
-    text = say(question, "no_class", name=" / ".join(classes))
+    text = say(question, "no_class", name=" / ".join(as_asked(question, [c]) for c in classes))
     lines = past or tables.record.active()
     caveat = [say(question, "no_monograph", names=", ".join(uncovered))] if uncovered else []
     statement = Statement(

@@ -58,9 +58,9 @@ CHANGES = 1.0
 
 
 def read_evidence(
-    home: Home, question: Question, summary: str, reply: Reply, gate: Gate, tables: Tables, trace: Trace, sure: bool
+    home: Home, question: Question, summary: str, reply: Reply, gate: Gate, tables: Tables, trace: Trace
 ) -> Iterator[Event]:
-    """Read the prompt, decide whether the evidence answers (unless it is `sure`), choose the lines, and word them."""
+    """Read the prompt, decide whether the evidence answers, choose the lines, and word them."""
     settings = home.settings
     with trace.stage("engine.load") as note:
         engine = home.engine()
@@ -74,7 +74,7 @@ def read_evidence(
                 engine, reply.evidence, settings.tokens, settings.evidence_order == "best-at-ends"
             )
         same = one_language(question, reply.evidence)
-        way = "word" if sure else prompts.way_of(settings.mode, reply.patient, same)
+        way = prompts.way_of(settings.mode, reply.patient, same)
         copying = way == "copy"
         prompt = prompts.build(
             engine, summary, reply.evidence, question.text, question.language, settings.max_tokens, copying
@@ -95,7 +95,7 @@ def read_evidence(
         yield StageEvent(trace.stages[-1])
         judge = open_judge(settings.judge, settings.model, engine, prompt.tokens[: prompt.asked])
         with trace.stage("judge") as judge_note:
-            stated = None if sure else _stated(judge, question, reply, tables)
+            stated = _stated(judge, question, reply, tables)
             covered = coverage(question.text, reply.evidence, tables.lexicon) if same else None
             asked: Asked = "_copying" if copying else "" if reply.patient is None else "_record"
             probability = answerable(covered, stated, asked)
@@ -105,7 +105,7 @@ def read_evidence(
         yield StageEvent(trace.stages[-1])
         if engine.experts is not None:
             note["experts"] = engine.experts.report()
-        if probability < needed and not sure:
+        if probability < needed:
             reply.refusal = reply.silent or reason("no answer", question.language)
             return
         boundaries = [*prompt.boundaries, prompt.asked]
@@ -123,7 +123,7 @@ def read_evidence(
             yield from _word(home, engine, prompt, question, reply, gate, trace, note)
             yield from _judged(reply, judge, settings.mode, trace)
     yield StageEvent(trace.stages[-1])
-    if not reply.sentences and not sure:
+    if not reply.sentences:
         yield from _quote_picks(question, reply, tables, trace)
 
 

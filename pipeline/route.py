@@ -26,6 +26,7 @@ from ragq.pipeline.tables import (
     Tables,
     as_asked,
     as_sentence,
+    as_written,
     dated,
     medication_evidence,
     row,
@@ -161,7 +162,7 @@ def _medications(question: Question, tables: Tables) -> TableAnswer | None:
         return listed
     latest = sorted(others, key=lambda name: others[name][0].date or "", reverse=True)[:MAX_OTHERS]
     evidence = tuple(dict.fromkeys(others[name][0] for name in latest))
-    names = [_as_written(name, others[name][0].text, tables) for name in latest]
+    names = [as_written(name, others[name][0].text, tables.lexicon) for name in latest]
     text = say(question, "others_in_notes", names=", ".join(names))
     return TableAnswer(listed.route, (*listed.statements, Statement(text, evidence)))
 
@@ -173,11 +174,6 @@ def _stopped(question: Question, tables: Tables) -> TableAnswer | None:
         return _lines(question, "table:medications", rows, tables) if rows else None
     said = list(dict.fromkeys(tables.notes.ended().values()))[:MAX_OTHERS] if tables.patient_shard else []
     return TableAnswer("table:medications", tuple(Statement(dated(e), (e,)) for e in said)) if said else None
-
-
-def _as_written(name: str, text: str, tables: Tables) -> str:
-    """The drug's name as a sentence has it."""
-    return next((text[m.start : m.end].lower() for m in tables.lexicon.find(text) if m.name == name), name)
 
 
 def _allergy(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:

@@ -27,16 +27,13 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
-    """`statements` answer the question, or `refusal` says that the record does not. With `for_model`, the model
-    words the answer in the question's language from `evidence`, and a statement is added for whatever it leaves out.
-    With `absent`, the inputs that a calculation lacks, the refusal stands and nothing is read.
+    """`statements` answer the question, or `refusal` says that the record does not. With `absent`, the inputs that a calculation
+    lacks, the refusal stands and nothing is read.
     """
 
     route: str
     statements: tuple[Statement, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
     refusal: str | None = None
-    for_model: bool = False
     absent: str | None = None
 
 
@@ -104,9 +101,9 @@ _WORDS = {
         "no_pair_in_notes": "Las monografías no recogen ninguna interacción entre {first} y los fármacos que nombran las notas ({others}).",
         "no_pair_among": "Las monografías no recogen ninguna interacción entre {first}.",
         "no_monograph": "Ninguna monografía trata de {names}.",
-        "by_name": "{drug}, del que no hay monografía, cuenta como {names} por su nombre.",
-        "same_class": "{first} y {second} son de la misma clase ({name}).",
-        "pair": "{first} y {second} ({severity}): {effect} Management: {management}",
+        "by_name": "{drug}, del que no hay monografía, cuenta como «{names}» por su nombre.",
+        "same_class": "{first} y {second} son de la misma clase («{name}»).",
+        "pair": "{first} y {second} (interacción {severity}): «{effect}» Conducta: «{management}».",
         "not_taken": "No. {name} no consta en la lista de medicación.",
         "not_a_medication": "No: {name} no está en la lista de medicación; las notas dicen: {said}",
         "no_list": "La historia no tiene lista de medicación; las notas dicen, la última primero: {said}",
@@ -189,6 +186,16 @@ def told(cited: Cited, question: Question) -> str:
 
 
 def shown(drug: str, tables: Tables) -> str:
-    """The drug's name as the patient's record writes it, so that an answer keeps the record's language."""
+    """The drug's name as the patient's record writes it, in a list or in its notes, so that an answer keeps the record's
+    language.
+    """
     names = (re.match(r"[^\W\d_]+(?:[ -][^\W\d_]+)*", m.fact.name) for m in tables.record.medications if m.drug == drug)
-    return next((m.group().lower() for m in names if m), drug)
+    listed = next((m.group() for m in names if m), "")
+    if listed or not tables.patient_shard or drug not in tables.notes.taken():
+        return (listed or drug).lower()
+    return as_written(drug, tables.notes.taken()[drug].text, tables.lexicon)
+
+
+def as_written(drug: str, text: str, lexicon: Lexicon) -> str:
+    """The drug's name as a sentence has it."""
+    return next((text[m.start : m.end].lower() for m in lexicon.find(text) if m.name == drug), drug)

@@ -105,6 +105,23 @@ def test_drugs_that_the_notes_name_are_checked_against_each_other(empty_home, tm
         assert "between paracetamol and the drugs that the notes name (lisinopril, torasemide)" in named.text
 
 
+def test_an_interaction_asked_about_in_spanish_frames_the_words_of_the_monograph(
+    empty_home, tmp_path, light_embedder, offsets
+):
+    folder = visits(tmp_path, {"2024-05-02": "Toma apixabán 5 mg cada 12 horas y amiodarona 200 mg al día."})
+    add_monographs(empty_home, ("amiodarone", "apixaban"), light_embedder, offsets)
+    add(empty_home / "index", "patient:900", folder, light_embedder, offsets)
+    with Ragq.open(empty_home, model="smollm2-135m", cache=False) as rag:
+        said = rag.ask("¿Interacción con el anticoagulante?", "900")
+    assert said.sentences[0].text == (
+        "Apixabán y amiodarona (interacción moderada): «Amiodarone inhibits P-glycoprotein and modestly raises apixaban levels, so"
+        " the risk of bleeding rises.» Conducta: «no routine dose change; watch for bleeding and check renal function»."
+    )
+    # What stands in quotation marks is the monograph's, word for word.
+    assert "Amiodarone inhibits P-glycoprotein" in said.citations[0].quote
+    assert "Management" not in said.text
+
+
 def test_without_monographs_no_class_is_said_to_be_absent(copied_home):
     """Which class a drug is of is told by the monographs: without them nothing is known of it."""
     with Ragq.open(copied_home, model="smollm2-135m", cache=False, shared=()) as rag:
