@@ -25,7 +25,7 @@ from ragq.pipeline.pick import MAX_LINES
 from ragq.pipeline.question import Question, read_question
 from ragq.pipeline.reading import inactive, one_language, read_evidence
 from ragq.pipeline.recall import recall
-from ragq.pipeline.refuse import nothing_supports, reason, refusal_text, unmentioned
+from ragq.pipeline.refuse import is_related, nothing_supports, reason, refusal_text, unmentioned
 from ragq.pipeline.relevance import reranker_of
 from ragq.pipeline.repeat import alike, from_cache, keep
 from ragq.pipeline.reply import Reply, citation_of, emit
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 MIN_LIST = 3
 # Of these, lines from the tables at most, where more was found.
 MAX_KNOWN = 5
+# Lines shown with a refusal.
+MAX_NEAREST = 3
 
 
 def fresh(
@@ -89,7 +91,7 @@ def fresh(
         yield from _read(home, question, tables, shards, reply, trace)
     if reply.refusal and (unread := "; ".join(filter(None, (_within(shards), _withheld(shards))))):
         reply.refusal += f" ({unread})"
-    finished = _finish(reply, question, home, trace)
+    finished = _finish(reply, question, lexicon, home, trace)
     yield DoneEvent(keep(home, key, finished, shards, lexicon) if cached else finished)
 
 
@@ -204,16 +206,21 @@ def _stable(home: Home, tables: Tables, shards: Sequence[Shard], reply: Reply, t
     return summary
 
 
-def _nearest(reply: Reply, question: Question) -> list[Evidence]:
-    """The lines shown with a refusal: of a patient's question the patient's own, a page of the library says nothing of it."""
-    own = [e for e in reply.evidence if not e.shard.startswith("shared:")]
-    return (reply.evidence if reply.patient is None or question.is_general() else own)[:3]
+def _nearest(reply: Reply, question: Question, lexicon: Lexicon) -> list[Evidence]:
+    """The lines shown with a refusal, those that share something with the question: of a patient's question the patient's own, a
+    page of the library says nothing of it.
+    """
+    to_all = reply.patient is None or question.is_general()
+    open_to_it = [e for e in reply.evidence if to_all or not e.shard.startswith("shared:")]
+    return [e for e in open_to_it if is_related(question, e, lexicon)][:MAX_NEAREST]
 
 
-def _finish(reply: Reply, question: Question, home: Home, trace: Trace) -> Answer:
+def _finish(reply: Reply, question: Question, lexicon: Lexicon, home: Home, trace: Trace) -> Answer:
     refusal = reply.refusal if not reply.sentences else None
     citations = tuple(citation_of(i, reply.evidence[n - 1]) for i, n in enumerate(reply.cited, start=1))
-    nearest = tuple(citation_of(i, e) for i, e in enumerate(_nearest(reply, question), start=1)) if refusal else ()
+    nearest = (
+        tuple(citation_of(i, e) for i, e in enumerate(_nearest(reply, question, lexicon), start=1)) if refusal else ()
+    )
     text = reply.text or refusal_text(question, reply.absent, reply.patient)
     timings = {"total_ms": round(trace.elapsed_ms(), 1), **reply.timings}
     timings.setdefault("ttft_ms", timings["total_ms"])

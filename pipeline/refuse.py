@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ragq.index.lexicon import Lexicon
 from ragq.index.spans import RELATIVE, relatives, speaks_of
 from ragq.index.stem import stem
 from ragq.index.tokenizer import tokenize
@@ -131,6 +132,19 @@ def nothing_supports(
         named = _listed(_as_written(question.text, missing), question.language)
         return reason("silent", question.language, named)
     return None
+
+
+def is_related(question: Question, line: Evidence, lexicon: Lexicon) -> bool:
+    """Whether a line shares a word that carries meaning with the question, in whatever form, or a name, or a class of drugs."""
+    there = f"{line.section} {line.text}"
+    words = set[str]().union(*forms(question.text, lexicon).values())
+    if any(w in stems(there) for w in words if not (w.isdigit() and len(w) < len("2024"))):
+        return True
+    asked, told = (
+        {n for name in names for n in (name, *lexicon.kin(name))}
+        for names in ([m.name for m in question.mentions], [m.name for m in lexicon.find(there)])
+    )
+    return bool(asked & told)
 
 
 def _as_written(text: str, tokens: Sequence[str]) -> list[str]:
