@@ -45,13 +45,14 @@ def is_plan(evidence: Evidence) -> bool:
 
 def shortened(text: str, wanted: set[str], to_end: bool = False) -> str:
     """At most MAX_SENTENCES neighbouring sentences of the text, those that hold most of the `wanted` stems; of prose none
-    before the first that holds one, nor behind the last that does unless it goes on from it or `to_end`; of a table the rows
-    that hold any.
+    before the first that holds one, nor behind the last that does unless it goes on from it or `to_end`; of a table the rows,
+    and of a list the items, that hold any.
     """
     if kept := [row for row in table_rows(text) if wanted & stems(row)]:
         text = "\n".join(kept[:MAX_SENTENCES])
         if all(COLUMNS.search(row) for row in kept):
             return text
+    text = _items(text, wanted)
     ends = {*sentence_ends(text, 0, len(text)), *paragraph_ends(text, 0, len(text))}
     parts = [text[a:b] for a, b in pairwise([0, *sorted(e for e in ends if text[e:].strip()), len(text)])]
     shared = [len(wanted & stems(p)) for p in parts]
@@ -66,3 +67,16 @@ def shortened(text: str, wanted: set[str], to_end: bool = False) -> str:
     while end < len(parts) and (to_end or _GOES_ON.match(parts[end])):
         end += 1
     return "".join(parts[bearing[0] : end]).strip()
+
+
+def _items(text: str, wanted: set[str]) -> str:
+    """Of a list the items that hold a `wanted` stem, behind what introduces them; all where none does, or the introduction
+    holds one, or the text is no list, or one of lists.
+    """
+    starts = [m.start() for m in ITEM.finditer(text)]
+    intro, items = text[: starts[0]] if starts else text, [text[a:b] for a, b in pairwise([*starts, len(text)])]
+    kept = [item for item in items if wanted & stems(item)]
+    nested = len({len(i) - len(i.lstrip()) for i in items}) > 1 or any(i.rstrip().endswith(":") for i in items)
+    if len(items) < 2 or nested or not kept or wanted & stems(intro):
+        return text
+    return (intro if intro.rstrip().endswith(":") else "") + "".join(kept)

@@ -21,8 +21,21 @@ def test_a_short_line_is_quoted_whole_without_its_bullet():
 def test_items_of_a_list_do_not_run_together():
     text = "- Apixaban 5 mg\n  twice daily\n- Bisoprolol: see below.\n2) INR on Friday"
     assert (
-        as_quote(line(text), QUESTION, WANTED, "") == "Apixaban 5 mg twice daily; Bisoprolol: see below. INR on Friday."
+        as_quote(line(text), QUESTION, set(), "") == "Apixaban 5 mg twice daily; Bisoprolol: see below. INR on Friday."
     )
+
+
+def test_of_a_list_the_items_are_quoted_that_bear_on_the_question_behind_what_introduces_them():
+    items = "1. No second NSAID.\n2. INR on Friday.\n3. Next visit in May."
+    assert as_quote(line(items), QUESTION, WANTED, "") == "INR on Friday."
+    assert as_quote(line(f"Not to be done:\n{items}"), QUESTION, WANTED, "").startswith(
+        "Not to be done: INR on Friday."
+    )
+    # An item's own list stays with it.
+    nested = "- INR:\n  - on Friday\n  - unless away\n- Next visit in May"
+    assert "unless away" in as_quote(line(nested), QUESTION, WANTED, "")
+    # What the introduction holds, every item is about.
+    assert "Next visit in May" in as_quote(line("INR:\n- on Friday\n- Next visit in May"), QUESTION, WANTED, "")
 
 
 def test_an_old_plan_says_that_it_is_one():
