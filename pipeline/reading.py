@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, strip_marks
 from ragq.pipeline.judge import Judge, open_judge
 from ragq.pipeline.language import may_be
+from ragq.pipeline.person import asks_for_role, asks_who, names_somebody
 from ragq.pipeline.pick import Pick, pick_lines, quotable, weighed
 from ragq.pipeline.question import Question
 from ragq.pipeline.quote import as_quote, is_plan, shortened
@@ -53,6 +55,8 @@ _DEFINES = re.compile(
 )
 # So much less of a question for what happened does a plan hold.
 PLANNED = 1.5
+# So much less of a question for a person does a line that names none.
+NAMELESS = 3.0
 # And so much more a line that starts or stops the drug whose start or stop is asked about: its neighbours hold the words too.
 CHANGES = 1.0
 
@@ -116,7 +120,7 @@ def read_evidence(
             yield from _copy(copy, question.text, reply, tables, short, trace, note)
         else:
             picks = pick_lines(engine, prompt.tokens, boundaries, len(reply.evidence))
-            reply.picks = weighed(picks, _held(question, reply.evidence, tables))
+            reply.picks = weighed(picks, _held(question, reply, tables))
             note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
         _note_prefill(reply, len(prompt.tokens), trace)
         if way == "word":
@@ -139,15 +143,18 @@ def _stated(judge: Judge, question: Question, reply: Reply, tables: Tables) -> f
     return 0.0 if denied else stated
 
 
-def _held(question: Question, evidence: Sequence[Evidence], tables: Tables) -> list[float]:
-    """What each line holds of the question's words, less for a plan where it is asked what happened, more where it changes
-    the drug as the question asks.
+def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
+    """What each line holds of the question's words, less for a plan where it is asked what happened and for one that names
+    nobody where it is asked who, more where it changes the drug as the question asks.
     """
     of_past = question.asks_what_happened()
-    held = shares(question.text, evidence, tables.lexicon)
+    words = _wanted(question, tables)
     return [
-        h - PLANNED * (of_past and is_plan(e)) + CHANGES * changes(question, e, tables)
-        for h, e in zip(held, evidence, strict=True)
+        h
+        - PLANNED * (of_past and is_plan(e))
+        - NAMELESS * _names_nobody_asked_for(e, question, reply, words)
+        + CHANGES * changes(question, e, tables)
+        for h, e in zip(shares(question.text, reply.evidence, tables.lexicon), reply.evidence, strict=True)
     ]
 
 
@@ -239,12 +246,22 @@ def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]
     for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):
         line = reply.evidence[pick.number - 1]
         there = f"{line.section} {line.text}"
+        if _names_nobody_asked_for(line, question, reply, words):
+            continue
         if kin and not any(speaks_of(there, relation) for relation in kin):
             continue
         named = wanted & {m.name for m in tables.lexicon.find(there)}
         sure = pick.share >= SURE_PICK and (kin or not _only_of_others(line, tables))
         if named or words & stems(there) or sure:
             yield pick
+
+
+def _names_nobody_asked_for(line: Evidence, question: Question, reply: Reply, words: set[str]) -> bool:
+    """Whether a line of the record names no person, or, where a role is asked for, none of that role, to a question of who."""
+    if reply.patient is None or question.is_general() or not asks_who(question.text):
+        return False
+    of_role = not asks_for_role(question.text) or bool(words & stems(f"{line.section} {line.text}"))
+    return not (of_role and names_somebody(line.text))
 
 
 def _wanted(question: Question, tables: Tables) -> set[str]:
@@ -274,6 +291,8 @@ def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace)
         if "why" in question.intents and line.date and not gives_reason(line.text):
             line = reply.evidence[pick.number - 1] = tables.notes.with_next(line, NEXT_SENTENCES)
         text = as_quote(line, question, wanted, reply.latest, several)
+        if _names_nobody_asked_for(replace(line, text=text), question, reply, wanted):
+            text = as_quote(line, question, set(), reply.latest, several)
         if reply.patient is not None and _of_others(text, question, tables):
             text = say(question, "of_others", line=text)
         yield from emit(reply, Sentence(text, (pick.number,), "quote", "the line itself"), trace)
