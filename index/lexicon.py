@@ -86,6 +86,13 @@ class Lexicon:
         """Other words for a BM25 token, among them English ones for Spanish."""
         return tuple(_table()["synonym"].get(token, ()))
 
+    def in_one_word(self, text: str) -> str:
+        """A question with each phrase of the table (`for a living`) as the one word that has its synonyms (`job`)."""
+        plain = fold(text)
+        for word, phrase in _phrases():
+            plain = phrase.sub(f" {word} ", plain)
+        return plain if plain != fold(text) else text
+
     def names(self, kind: TermKind, name: str) -> list[str]:
         """Every alias of a canonical name, for query expansion."""
         return [" ".join(key) for key, entry in self._entries.items() if entry == (kind, name)]
@@ -118,6 +125,16 @@ def _pair_classes(drug: Drug) -> Iterator[tuple[str, str]]:
 @lru_cache(maxsize=1)
 def _table() -> dict[str, dict[str, list[str]]]:
     return tomllib.loads(files("ragq.index").joinpath("terms.toml").read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def _phrases() -> list[tuple[str, re.Pattern[str]]]:
+    """What stands for a phrase, with the pattern of its phrases on folded text, the longest first."""
+    found = {
+        w: "|".join(re.escape(fold(p)) for p in sorted(some, key=len, reverse=True))
+        for w, some in _table()["phrase"].items()
+    }
+    return [(word, re.compile(rf"\b(?:{phrases})\b")) for word, phrases in found.items()]
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,7 @@ class Query:
 
 def make_query(question: str, lexicon: Lexicon) -> Query:
     """BM25 terms of the question, with the other names of every drug, class, lab and condition it mentions."""
-    terms = dict.fromkeys(tokenize(question), 1.0)
+    terms = dict.fromkeys((*tokenize(question), *tokenize(lexicon.in_one_word(question))), 1.0)
     expansions: dict[str, tuple[str, ...]] = {}
     for token in list(terms):
         if others := lexicon.synonyms(token):

@@ -28,8 +28,8 @@ ASKING_WORDS = FUNCTION_WORDS | frozenset(
     tokenize(
         """
     ever day daily día tell list show give get got last latest most recent recently newest value result results level levels
-    current currently today now happened happen new último última últimos últimas reciente valor resultado
-    resultados nivel niveles actual actualmente hoy dime muestra
+    current currently today now happened happen status new último última últimos últimas reciente valor resultado
+    resultados nivel niveles estado actual actualmente hoy dime muestra
     """
     )
 )

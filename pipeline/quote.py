@@ -20,8 +20,8 @@ _PLAN = re.compile(r"\b(?:plan|actitud|tratamiento)\b", re.IGNORECASE)
 _SETTLED = re.compile(r"\b(?:declined|refused|given|done|started|stopped|today|rechaz\w+|hoy)\b", re.IGNORECASE)
 # A sentence that limits the one before it, or speaks of it.
 _GOES_ON = re.compile(
-    r"\s*(?:management|if|unless|but|however|not|no|none|never|only|except|though|although|otherwise|then|until|this|these|that|those|it|they|both|which|so|also"
-    r"|si|salvo|pero|sin\s+embargo|no|ni|nunca|sólo|solo|aunque|entonces|hasta|est[eao]s?|es[eao]s?|ambos|lo|la\s+cual|además|también)\b",
+    r"\s*(?:management|if|unless|but|however|not|no(?=\s*[,.;])|none|never|only|except|though|although|otherwise|then|until|this|these|that|those|it|they|both|which|so|also"
+    r"|si|salvo|pero|sin\s+embargo|no(?=\s*[,.;])|ni|nunca|sólo|solo|aunque|entonces|hasta|est[eao]s?|es[eao]s?|ambos|lo|la\s+cual|además|también)\b",
     re.IGNORECASE,
 )
 _THEN = {"en": "As planned on {day}: ", "es": "Según el plan de {day}: "}

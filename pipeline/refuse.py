@@ -78,8 +78,9 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
         return None
     wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
     unnamed = [as_asked(question, [name]) for name in wanted if not tables.notes.naming(name)]
-    missing = [words for words in unnamed if not tables.notes.has_word(words)]
-    missing += [w for w in (*question.acronyms(), *question.strangers()) if not tables.notes.has_word(w)]
+    missing = [words for words in unnamed if not tables.notes.has_word(words) and not _in_other_words(words, tables)]
+    strange = (*question.acronyms(), *question.strangers())
+    missing += [w for w in strange if not tables.notes.has_word(w) and not _in_other_words(w, tables)]
     if not missing:
         missing = [
             _RESULT[question.language].format(name=as_asked(question, [n]))
@@ -87,6 +88,11 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
             if not _has_result(n, tables)
         ]
     return ", ".join(missing) or None
+
+
+def _in_other_words(word: str, tables: Tables) -> bool:
+    """Whether the notes hold a synonym of a word: `resus` for `DNACPR`, `heartburn` for `reflux`."""
+    return any(tables.notes.has_word(s) for s in tables.lexicon.synonyms(" ".join(tokenize(word))))
 
 
 # Relatives of whoever asks.

@@ -24,6 +24,9 @@ def content(text: str) -> set[str]:
 
 
 def forms(text: str, lexicon: Lexicon) -> dict[str, set[str]]:
-    """Each content word's stem with the stems that stand for it: its own and its synonyms'."""
+    """Each content word's stem with the stems that stand for it: its own and its synonyms'. A phrase counts as the word that
+    stands for it.
+    """
+    text = lexicon.in_one_word(text)
     wanted = content(text)
     return {stem(t): {stem(t), *(stem(x) for x in lexicon.synonyms(t))} for t in tokenize(text) if stem(t) in wanted}
