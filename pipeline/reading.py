@@ -47,6 +47,8 @@ MAX_BEARING = 4
 NEXT_SENTENCES = 2
 # A line that has this share of the choice is quoted even where it shares no word with the question.
 SURE_PICK = 0.6
+# Words of a question that a line about anything may hold.
+_WHEN = stems("before after next again still first antes después próximo próxima siguiente")
 _NO = re.compile(r"\b(?:no|not|never|without|denies|denied|nil|sin|niega|nunca)\b", re.IGNORECASE)
 # Words copied from another place than the model's first choice are at least so likely to it, each (log).
 LEAST_LOG = -4.0
@@ -241,6 +243,8 @@ def _parts(text: str) -> set[str]:
 def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:
     """The lines chosen that bear on the question: of a relative only those that speak of one."""
     words = _wanted(question, tables)
+    # `Go on as before` has nothing to do with where she lived before.
+    words = words - _WHEN or words
     kin = {s.norm for s in relatives(question.text)}
     wanted = {m.name for m in question.mentions}
     for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):

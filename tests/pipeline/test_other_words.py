@@ -36,6 +36,7 @@ def share(asked: str, line: str) -> float:
         ("Does he drive?", "DVLA informed, licence returned."),
         ("What is his job?", "61, warehouse foreman."),
         ("What does he do for a living?", "Occupation: bus driver."),
+        ("Where did she live before?", "Moved here from Leeds."),
         ("Does he have reflux?", "Heartburn every evening."),
         ("Did she break a bone?", "No fracture on the X-ray."),
     ],
