@@ -11,6 +11,7 @@ from ragq.pipeline.cues import NEXT
 from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.interaction import pair_statement
 from ragq.pipeline.question import Question
+from ragq.pipeline.reason import gives_reason
 from ragq.pipeline.tables import Tables, medication_evidence, row
 from ragq.tools.interactions import check
 
@@ -56,12 +57,12 @@ AROUND_DAYS, MAX_AROUND = 14, 3
 
 
 def _around(notes: Sequence[Evidence], dates: Sequence[str | None]) -> list[Evidence]:
-    """Notes from the days round any of the dates."""
+    """Notes from the days round any of the dates, those that say why first."""
     days = [d for d in map(day_number, dates) if d is not None]
     near = [
         e for e in notes if (day := day_number(e.date)) is not None and any(abs(day - d) <= AROUND_DAYS for d in days)
     ]
-    return near[:MAX_AROUND]
+    return sorted(near, key=lambda e: not gives_reason(e.text, of_start=True))[:MAX_AROUND]
 
 
 def _told_by_notes(tables: Tables, lab: str) -> list[Evidence]:

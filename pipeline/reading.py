@@ -34,7 +34,7 @@ from ragq.pipeline.sentences import Sentences, without_yes_or_no
 from ragq.pipeline.span import AHEAD, Span, copied, fresh_starts, whole
 from ragq.pipeline.tables import Tables, as_sentence, say
 from ragq.pipeline.trace import Trace
-from ragq.pipeline.unlisted import changes
+from ragq.pipeline.unlisted import changes_another
 from ragq.pipeline.words import content, forms, stems
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ _DEFINES = re.compile(
 PLANNED = 1.5
 # So much less of a question for a person does a line that names none.
 NAMELESS = 3.0
-# And so much more a line that starts or stops the drug whose start or stop is asked about: its neighbours hold the words too.
-CHANGES = 1.0
+# And one that starts or stops another drug than the one whose start or stop is asked about: it holds the words all the same.
+ANOTHER = 1.5
 
 
 def read_evidence(
@@ -147,7 +147,7 @@ def _stated(judge: Judge, question: Question, reply: Reply, tables: Tables) -> f
 
 def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
     """What each line holds of the question's words, less for a plan where it is asked what happened and for one that names
-    nobody where it is asked who, more where it changes the drug as the question asks.
+    nobody where it is asked who, or changes another drug than the one asked about.
     """
     of_past = question.asks_what_happened()
     words = _wanted(question, tables)
@@ -155,7 +155,7 @@ def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
         h
         - PLANNED * (of_past and is_plan(e))
         - NAMELESS * _names_nobody_asked_for(e, question, reply, words)
-        + CHANGES * changes(question, e, tables)
+        - ANOTHER * changes_another(question, e, tables)
         for h, e in zip(shares(question.text, reply.evidence, tables.lexicon), reply.evidence, strict=True)
     ]
 

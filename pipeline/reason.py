@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _REASON = re.compile(
-    r"\b(?:because|due\s+to|owing\s+to|on\s+account\s+of|secondary\s+to|in\s+view\s+of|caus\w+|reason|porque|debido\s+a|a\s+causa\s+de|por"
+    r"\b(?:because|due\s+to|owing\s+to|on\s+account\s+of|secondary\s+to|in\s+view\s+of|caus\w+|reason|aim(?:ing|ed)?\s+(?:for|at|of|to)|in\s+order\s+to|con\s+el\s+fin\s+de|porque|debido\s+a|a\s+causa\s+de|por"
     r"(?!\s+(?:la\s+)?(?:noche|mañana|tarde|día|la\s+boca|vía)))\b",
     re.IGNORECASE,
 )

@@ -152,15 +152,18 @@ def _why(question: Question, tables: Tables, name: str) -> Sequence[Statement]:
     return [Statement(dated(e), (e,)) for e in list(dict.fromkeys(rows))[:MAX_TOLD]]
 
 
-def changes(question: Question, line: Evidence, tables: Tables) -> bool:
-    """Whether a line of the patient's starts (stops) a drug of which the question asks that."""
-    asks = question.intents & {"started", "stopped", "held"}
-    if not asks or question.is_general() or line.shard.startswith("shared:"):
-        return False
-    states = {s for name in question.named("drug", "unknown-drug") for s in tables.notes.states(line, name)}
-    return ("ended" in states and asks != {"started"}) or (
-        "taken" in states and "started" in asks and bool(STARTS.search(line.text))
+def changes_another(question: Question, line: Evidence, tables: Tables) -> bool:
+    """Whether a line of the patient's starts (stops) a drug and says nothing of the one of which the question asks that."""
+    asks, named = (
+        question.intents & {"started", "stopped", "held"},
+        set(question.named("drug", "unknown-drug", "class")),
     )
+    there = {n for m in tables.lexicon.find(line.text) for n in (m.name, *tables.lexicon.kin(m.name))}
+    if not asks or not named or named & there or question.is_general() or line.shard.startswith("shared:"):
+        return False
+    states = {s for name in there for s in tables.notes.states(line, name)}
+    starts = "taken" in states and bool(STARTS.search(line.text))
+    return starts if asks == {"started"} else "ended" in states
 
 
 def medications_in_notes(question: Question, tables: Tables) -> Statement | None:

@@ -1,12 +1,18 @@
 """What notes say of a drug, without a medication list: whether it is taken, since when, and why it was started or stopped."""
 
+import re
 from pathlib import Path
 
 import pytest
 from ragq import Ragq
 from ragq.corpora import CLINIC
 from ragq.index.add import add
+from ragq.index.drug import Drug
+from ragq.index.lexicon import Lexicon
+from ragq.pipeline.ask import tables_of
+from ragq.pipeline.question import read_question
 from ragq.pipeline.reason import gives_reason, leans_back
+from ragq.pipeline.unlisted import changes_another
 
 DRUGS = ("apixaban", "bisoprolol", "ibuprofen", "ramipril", "simvastatin", "warfarin")
 LISTED = "The record has no medication list; the notes say, the latest first: "
@@ -95,6 +101,7 @@ def test_why_is_told_by_the_line_of_the_drug_asked_about(rag):
         ("Amlodipine stopped today (ankle oedema).", True),
         ("Se suspende enalapril por tos seca.", True),
         ("Se inicia atorvastatina 20 mg por la noche.", False),
+        ("We agreed to try amiodarone, aiming for rate control.", True),
         ("Ramipril was stopped.", False),
         ("Apixaban 5 mg started instead.", False),
     ],
@@ -107,3 +114,13 @@ def test_what_something_was_started_for_is_a_reason_and_for_how_long_is_none():
     assert gives_reason("Started apixaban for atrial fibrillation.", of_start=True)
     assert not gives_reason("Started doxycycline for five days.", of_start=True)
     assert leans_back("Meloxicam started in its place.")
+
+
+def test_a_line_that_stops_another_drug_does_not_answer(rag):
+    question = read_question("Why was simvastatin stopped?", Lexicon([Drug(d, ("drug class",)) for d in DRUGS]))
+    tables = tables_of(rag.open_shards("900"), rag.lexicon(rag.open_shards("900")))
+    said = {e.text: changes_another(question, e, tables) for e in tables.notes.matching(re.compile("stopped"))}
+    assert said == {
+        "Simvastatin stopped.": False,
+        "- Warfarin stopped because of a labile INR.": True,
+    }
