@@ -11,7 +11,7 @@ FUNCTION_WORDS = frozenset(
     tokenize(
         """
     a an the this that these those it its is are was were be been being do does did has have had may can could
-    should would will he she they him her his hers their them you your me my we our of in on at to for with and
+    should would must might shall will he she they him her his hers their them you your me my we our of in on at to for with and
     or by from about as into than then also there here what which who whom whose where when why how many much
     any some please patient patients record records el la los las un una unos unas lo le les este esta esto esos
     esas ese esa es son era eran fue fueron ser estar está están estuvo ha han hay hubo haber tiene tienen tuvo

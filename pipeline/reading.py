@@ -59,6 +59,8 @@ _DEFINES = re.compile(
 PLANNED = 1.5
 # So much less of a question for a person does a line that names none.
 NAMELESS = 3.0
+# And of a question for what holds for anybody, a line of the patient's own.
+OWN = 0.7
 # And one that starts or stops another drug than the one whose start or stop is asked about: it holds the words all the same.
 ANOTHER = 1.5
 
@@ -147,7 +149,7 @@ def _stated(judge: Judge, question: Question, reply: Reply, tables: Tables) -> f
 
 def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
     """What each line holds of the question's words, less for a plan where it is asked what happened and for one that names
-    nobody where it is asked who, or changes another drug than the one asked about.
+    nobody where it is asked who, tells of the patient where it is asked of anybody, or changes another drug than the one asked about.
     """
     of_past = question.asks_what_happened()
     words = _wanted(question, tables)
@@ -155,6 +157,7 @@ def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
         h
         - PLANNED * (of_past and is_plan(e))
         - NAMELESS * _names_nobody_asked_for(e, question, reply, words)
+        - OWN * (question.is_general() and not e.shard.startswith("shared:"))
         - ANOTHER * changes_another(question, e, tables)
         for h, e in zip(shares(question.text, reply.evidence, tables.lexicon), reply.evidence, strict=True)
     ]

@@ -117,7 +117,8 @@ def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAn
     drugs, asks = question.named("drug", "unknown-drug"), question.intents
     if drugs and "condition" in named and "lab" not in named and not asks & MEDICATION_INTENTS:
         return safety(question, tables, drugs)
-    if "dose" in asks and asks & {"highest", "lowest"}:
+    # When a drug must be stopped, or its highest dose, no list of what is taken tells.
+    if question.is_general() or ("dose" in asks and asks & {"highest", "lowest"}):
         return None
     if named <= {"drug", "class"} and (not asks or asks & MEDICATION_INTENTS):
         return _medication(question, tables, drugs + question.named("class"))

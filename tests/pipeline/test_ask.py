@@ -12,6 +12,7 @@ from ragq.pipeline.ask import tables_of
 from ragq.pipeline.events import CitationEvent, DoneEvent, StageEvent, TokenEvent
 from ragq.pipeline.lookup import tool_evidence
 from ragq.pipeline.question import read_question
+from ragq.pipeline.route import answer_from_tables
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,9 @@ def test_status_is_the_records_not_the_models(rag, question, starts):
 def test_what_holds_for_anybody_is_read_from_the_drugs_own_page(rag, question, section, holds):
     shards = rag.open_shards("42")
     lexicon = rag.lexicon(shards)
-    first = tool_evidence(read_question(question, lexicon), tables_of(shards, lexicon))[0]
+    asked, tables = read_question(question, lexicon), tables_of(shards, lexicon)
+    assert answer_from_tables(asked, tables) is None
+    first = tool_evidence(asked, tables)[0]
     assert (first.section, first.shard) == (section, "shared:default")
     assert holds in first.quote
 
