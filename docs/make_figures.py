@@ -173,19 +173,31 @@ def ttft_figures(report: dict[str, Any]) -> str:
     counts = ", ".join(f"{r[f'{before}naive_20_n']:.0f} of {says}" for before, says, _ in sets)
     worths = {"facts": "facts right", "f1": "F1"}
     lines = [
-        "| median / p95 to the first words | " + " | ".join(f"{says} | {worths[worth]}" for _, says, worth in sets) + " |",
+        "| median / p95 to the first words | "
+        + " | ".join(f"{says} | {worths[worth]}" for _, says, worth in sets)
+        + " |",
         "|---|" + "---|---|" * len(sets),
     ]
     for way, says in WAYS:
         cells = []
         for before, _, worth in sets:
             there = f"{before}{way}_n" in r
-            cells += [_times_of(r, f"{before}{way}") if there else "-", f"{r[f'{before}{way}_{worth}']:.2f}" if there else "-"]
+            cells += [
+                _times_of(r, f"{before}{way}") if there else "-",
+                f"{r[f'{before}{way}_{worth}']:.2f}" if there else "-",
+            ]
         lines.append(f"| {says} | {' | '.join(cells)} |")
     ratios = []
     for name, says in (("distilled", "nothing kept"), ("warm_patient", "after another question")):
-        told = [f"{r[f'{before}naive_20_over_{name}']:.3g}" for before, _, _ in sets if f"{before}naive_20_over_{name}" in r]
-        ratios.append(f"| 20 chunks pasted, times ragq, {says} | " + " | ".join(f"{t} | " for t in told) + " | | " * (len(sets) - len(told)) + "|")
+        told = [
+            f"{r[f'{before}naive_20_over_{name}']:.3g}" for before, _, _ in sets if f"{before}naive_20_over_{name}" in r
+        ]
+        ratios.append(
+            f"| 20 chunks pasted, times ragq, {says} | "
+            + " | ".join(f"{t} | " for t in told)
+            + " | | " * (len(sets) - len(told))
+            + "|"
+        )
     told = f"{_told(report)}, {counts} ([result file](eval/results/ttft.json)):"
     return "\n".join([told, "", *lines, *ratios])
 
