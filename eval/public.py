@@ -58,9 +58,13 @@ def read_public(data: Path, name: str, n: int, seed: int) -> Public:
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON lines file."""
+    """The objects of a JSON lines file. Raises UsageError for a line that is none."""
     # Not splitlines: a string of JSON may hold U+2028.
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    lines = path.read_text(encoding="utf-8").split("\n")
+    try:
+        return [json.loads(line) for line in lines if line.strip()]
+    except ValueError as error:
+        raise UsageError(f"{path}: expected a JSON object in each line, found: {error}") from None
 
 
 def read_interactions(data: Path, n: int, seed: int) -> list[tuple[str, str, tuple[str, ...]]]:

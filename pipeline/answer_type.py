@@ -7,11 +7,11 @@ question names, and what kind of answer is asked for stands in the question's fi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from ragq.index.spans import MONTHS, dates
-from ragq.index.tokenizer import fold
+from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.words import content
 
 AnswerType = Literal["name", "time", "amount"]
@@ -75,6 +75,30 @@ def beginnings(text: str, kind: AnswerType, asked: Collection[str]) -> list[int]
         found = [(a, b) for a, b in found if not any(start <= a < end for start, end in days)]
     new = [a for a, b in found if _told(text[a:b], kind) - set(asked)]
     return sorted({*new, *(m.start() for a in new if kind == "time" and (m := _LEADS.search(text[:a])))})
+
+
+# What is counted, and within how many words behind its amount it is named.
+_COUNTED = re.compile(r"\bhow\s+many\s+(?:\w+\s+of\s+)?(\w+)|\bcuant[oa]s\s+(\w+)")
+_NEAR = 5
+
+
+def places(lines: Sequence[str], question: str, asked: Collection[str]) -> list[list[int]] | None:
+    """For each line the chars at which an answer of the kind asked for may begin; None where the question asks for anything.
+    `asked` are the stems of the question's words. Where what is counted stands behind an amount, other amounts are none.
+    """
+    kind = answer_type(question)
+    if kind is None:
+        return None
+    known = {*asked, *tokenize(question)}
+    found = [beginnings(line, kind, known) for line in lines]
+    if kind == "amount" and (m := _COUNTED.search(fold(question))):
+        counted = content(m[1] or m[2])
+        near = [
+            [i for i in at if counted & content(" ".join(line[i:].split()[: _NEAR + 1]))]
+            for line, at in zip(lines, found, strict=True)
+        ]
+        return near if any(near) else found
+    return found
 
 
 def _told(found: str, kind: AnswerType) -> set[str]:

@@ -29,7 +29,7 @@ _BEFORE = {
     (
         "max",
         False,
-    ): r"below|under|less than|younger than|menor(?:es)? (?:de|que|a)|inferior(?:es)? a|menos de|por debajo de|<(?!=)",
+    ): r"below|under|less than|fewer than|younger than|menor(?:es)? (?:de|que|a)|inferior(?:es)? a|menos de|por debajo de|<(?!=)",
 }
 _AFTER = {
     ("min", True): r"(?:or|and|o|y) (?:over|more|above|older|greater|mas|mayor(?:es)?)",

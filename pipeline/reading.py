@@ -16,7 +16,7 @@ from ragq.index.spans import relatives, speaks_of
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Sentence
-from ragq.pipeline.answer_type import answer_type, beginnings
+from ragq.pipeline.answer_type import places
 from ragq.pipeline.decide import Asked, answerable, coverage, shares, supported, threshold
 from ragq.pipeline.events import Event, StageEvent
 from ragq.pipeline.evidence import Evidence
@@ -63,6 +63,7 @@ NAMELESS = 3.0
 OWN = 0.7
 # And one that starts or stops another drug than the one whose start or stop is asked about: it holds the words all the same.
 ANOTHER = 1.5
+_HOW = re.compile(r"\b(?:how\s+(?:often|long)|cada\s+cuanto|cuanto\s+tiempo)\b")
 
 
 def read_evidence(
@@ -152,12 +153,14 @@ def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
     nobody where it is asked who, tells of the patient where it is asked of anybody, or changes another drug than the one asked about.
     """
     of_past = question.asks_what_happened()
+    # A dose, and how long or often, may be asked of either.
+    of_anybody = question.is_general() and "dose" not in question.intents and not _HOW.search(fold(question.text))
     words = _wanted(question, tables)
     return [
         h
         - PLANNED * (of_past and is_plan(e))
         - NAMELESS * _names_nobody_asked_for(e, question, reply, words)
-        - OWN * (question.is_general() and not e.shard.startswith("shared:"))
+        - OWN * (of_anybody and not e.shard.startswith("shared:"))
         - ANOTHER * changes_another(question, e, tables)
         for h, e in zip(shares(question.text, reply.evidence, tables.lexicon), reply.evidence, strict=True)
     ]
@@ -214,11 +217,10 @@ def _copy(
     lines = ["" if line.endswith("?") else line for line in lines]
     asked = content(question) | _parts(question)
     found = copy(lines)
-    kind = note["answer_type"] = answer_type(question)
-    known = asked | set(tokenize(question))
+    starts = places(lines, question, asked)
     # The model likes to name what the question names: then what answers it is somewhere else, but for a definition.
-    if found and kind and not beginnings(found.text, kind, known):
-        found = _likely(copy(lines, lambda line: beginnings(line, kind, known))) or found
+    if found and starts is not None and not any(found.start <= i < found.end for i in starts[found.line]):
+        found = _likely(copy(lines, lambda line: starts[lines.index(line)])) or found
     if found and not _parts(found.text) - asked and not _DEFINES.match(fold(question)):
         found = _likely(copy(lines, lambda line: fresh_starts(line, asked))) or found
     if found is None:
@@ -226,7 +228,7 @@ def _copy(
     note |= {"span": found.text, "log_probability": round(found.log_probability, 3)}
     line = lines[found.line]
     # Where nothing else was found, what answers may stand beside them: in their sentence, or in the line.
-    text = whole(line, found.text, tables.lexicon, short and bool(_parts(found.text) - asked))
+    text = whole(line, found.text, found.start, tables.lexicon, short and bool(_parts(found.text) - asked))
     if not _parts(text) - asked:
         text = shortened(line, asked, to_end=True)
     if content(text):
@@ -239,8 +241,8 @@ def _likely(span: Span | None) -> Span | None:
 
 
 def _parts(text: str) -> set[str]:
-    """Stems of a text's words, and not of words with a hyphen as a whole."""
-    return content(text.replace("-", " "))
+    """Stems of a text's words, and not of words with a hyphen as a whole; and its digits, which may be the answer."""
+    return content(text.replace("-", " ")) | {t for t in tokenize(text) if t.isdigit()}
 
 
 def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ragq.index.boundary import sentence_ends
 from ragq.index.lexicon import Lexicon
 from ragq.index.spans import protected
+from ragq.pipeline.limits import limits
 from ragq.pipeline.words import content
 
 if TYPE_CHECKING:
@@ -30,16 +31,37 @@ AHEAD = 7
 # What begins a token with which the model says that it is done; so does one that ends its turn.
 _CLOSING = (b'"', "”".encode(), b"\n")
 MAX_TOKENS = 64
+_EDGES = " ,;:"
 _WORD = re.compile(r"\w+")
+# What makes a sentence say something else than words of it do.
+_DOUBTS = re.compile(
+    r"\b(?:if|unless|whether|hardly|barely|scarcely|nobody|nothing|nowhere|except|apart|false(?:ly)?|wrong(?:ly)?|untrue|myth"
+    r"|mistaken\w*|erroneous\w*|alleged\w*|supposed\w*|claim\w*|rumou?r\w*|believed|thought|said\s+to|disput\w*|refut\w*|retract\w*"
+    r"|disprov\w*|unlikely|doubt\w*|between\s+\d+|\w+n't"
+    r"|si|salvo|excepto|nadie|nada|jam[aá]s|apenas|fals[oa]|err[oó]ne\w*|equivocad\w*|supuest\w*|presunt\w*|desmenti\w*|refutad\w*|entre\s+\d+)\b",
+    re.IGNORECASE,
+)
+_TAKES_BACK = re.compile(
+    r"\s*[^.!?]*\b(?:refut\w*|retract\w*|disprov\w*|false|untrue|wrong\w*|not\s+true|mistaken\w*|withdrawn"
+    r"|denied|desmenti\w*|refutad\w*|fals[oa]|retirad\w*)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Words of `lines[line]`, as they stand there, and how likely the model found each token of them on average (log)."""
+    """Words of `lines[line]`, as they stand there from char `start` on, and how likely the model found each token of them on
+    average (log).
+    """
 
     line: int
     text: str
+    start: int
     log_probability: float
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
 
 
 def word_starts(line: str) -> list[int]:
@@ -125,7 +147,9 @@ def copied(
         return None
     line, start = next(((n, at) for n, at in places if not _cuts(rows[n], at + length)), places[0])
     end = next(e for e in range(start + length, len(rows[line]) + 1) if not _cuts(rows[line], e))
-    return Span(line, rows[line][start:end].decode().strip(" ,;:"), total / taken)
+    text = rows[line][start:end].decode()
+    before = len(rows[line][:start].decode()) + len(text) - len(text.lstrip(_EDGES))
+    return Span(line, text.strip(_EDGES), before, total / taken)
 
 
 def _likeliest(logits: NDArray[np.float32], n: int) -> list[int]:
@@ -143,19 +167,25 @@ def _of_word(byte: int) -> bool:
     return byte >= 0x80 or chr(byte).isalnum()
 
 
-def whole(line: str, text: str, lexicon: Lexicon, short: bool = True) -> str:
-    """The span with every value that it cuts made whole; its whole sentence where that denies or limits something outside
-    the span, so that a short answer never says the opposite of its line, and always where it need not be `short`.
+def whole(line: str, text: str, start: int, lexicon: Lexicon, short: bool = True) -> str:
+    """The span `text`, at char `start` of the line, with every value that it cuts made whole; its whole sentence where that
+    denies, doubts or limits something outside the span, so that a short answer never says the opposite of its line, with the
+    next one where that takes it back; and always where it need not be `short`.
     """
-    start = line.find(text)
-    if not text or start < 0:
+    if not text:
         return line
     end = start + len(text)
-    cuts = [0, *sentence_ends(line, 0, len(line)), len(line)]
+    cuts = sorted({0, *sentence_ends(line, 0, len(line)), len(line)})
     first = max(c for c in cuts if c <= start)
     last = min(c for c in cuts if c >= end)
-    spans = [s for s in protected(line, lexicon) if s.start < last and s.end > first]
-    if not short or any(s.kind == "negation" and not start <= s.start < end for s in spans):
-        return line[first:last].strip()
+    after = next((c for c in cuts if c > last), last)
+    taken_back = bool(_TAKES_BACK.match(line[last:after]))
+    plain = line.replace("’", "'")
+    spans = [s for s in protected(plain, lexicon) if s.start < last and s.end > first]
     cut = [s for s in spans if s.start < end and s.end > start]
-    return line[min([start, *(s.start for s in cut)]) : max([end, *(s.end for s in cut)])].strip()
+    told = line[min([start, *(s.start for s in cut)]) : max([end, *(s.end for s in cut)])].strip()
+    turns = [s.start for s in spans if s.kind == "negation"] + [m.start() for m in _DOUBTS.finditer(plain, first, last)]
+    turned = any(not start <= at < end for at in turns) or limits(plain[first:last]) - limits(told)
+    if short and not (taken_back or turned):
+        return told
+    return line[first : after if taken_back else last].strip()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ragq.errors import UsageError
 from ragq.eval import naive, ttft
 from ragq.eval.charts import charts
 from ragq.eval.gold import load_gold
@@ -92,3 +93,16 @@ def test_naive_rag_pastes_the_best_chunks_whole(clinic_home: Path, k: int) -> No
     assert made.prompt_tokens > sum(len(h.chunk.text) // 8 for h in made.hits)
     assert 0 < made.ttft_ms <= made.total_ms
     assert 0 < made.answer_tokens <= 8
+
+
+def test_a_set_that_is_not_there_is_left_out_and_a_damaged_one_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = ttft.Wanted(1, quick=False, seed=0, data=tmp_path)
+    with Ragq.open(tmp_path / "home") as rag:
+        assert ttft._library(rag, wanted) == []
+        assert "covidqa is left out" in capsys.readouterr().err
+        (tmp_path / "covidqa").mkdir()
+        (tmp_path / "covidqa" / "chunks.jsonl").write_text('{"_id": "a", "te', encoding="utf-8")
+        with pytest.raises(UsageError, match=r"chunks\.jsonl: expected a JSON object in each line"):
+            ttft._library(rag, wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ragq.index.tokenizer import tokenize
-from ragq.pipeline.answer_type import AnswerType, answer_type, beginnings
+from ragq.pipeline.answer_type import AnswerType, answer_type, beginnings, places
 from ragq.pipeline.words import content
 
 
@@ -51,3 +51,16 @@ def test_an_answer_may_begin_where_its_kind_stands_and_the_question_does_not_say
     known = content(asked) | set(tokenize(asked))
     found = beginnings(text, kind, known)
     assert [text[i:].split()[0].strip(",.") for i in found] == begins
+
+
+def test_of_amounts_those_of_what_is_counted() -> None:
+    lines = ["At most 8 tablets are taken in a day.", "The trial had 20 healthy people.", "300 doses were thrown away."]
+
+    def found(question: str) -> list[list[str]] | None:
+        at = places(lines, question, content(question))
+        return at and [[line[i:].split()[0] for i in starts] for line, starts in zip(lines, at, strict=True)]
+
+    assert found("How many people were in the trial?") == [[], ["20"], []]
+    assert found("How many tablets may be taken in a day?") == [["8"], [], []]
+    assert found("How many hens had she?") == [["8"], ["20"], ["300"]]
+    assert found("Why were they thrown away?") is None

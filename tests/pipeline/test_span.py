@@ -95,13 +95,30 @@ def test_nothing_is_copied_from_no_line(engine: LlamaEngine) -> None:
         ("Do not give warfarin with this drug. Apixaban may be given.", "warfarin", "Do not give warfarin with this drug."),
         ("Do not give warfarin with this drug. Apixaban may be given.", "Apixaban", "Apixaban"),
         ("Onset was in March 2024 in most.", "2024", "March 2024"),
-        ("Not this line.", "something else", "Not this line."),
+        ("It wasn’t discovered by Alice Brennan.", "Alice Brennan", "It wasn’t discovered by Alice Brennan."),
+        ("Nobody believes that Alice Brennan found it.", "Alice Brennan", "Nobody believes that Alice Brennan found it."),
+        ("If found in 1987 it is old. Yes.", "1987", "If found in 1987 it is old."),
+        ("It was wrongly attributed to Alice Brennan.", "Alice Brennan", "It was wrongly attributed to Alice Brennan."),
+        ("It is said to have been Alice. That claim was refuted. So be it.", "Alice",
+         "It is said to have been Alice. That claim was refuted."),
+        ("Alice found it. However, she denied it.", "Alice", "Alice found it. However, she denied it."),
+        ("Fewer than 20 people took part.", "20 people", "Fewer than 20 people took part."),
+        ("Give between 10 and 20 mg.", "10", "Give between 10 and 20 mg."),
+        ("Nadie cree que Alicia lo hiciera.", "Alicia", "Nadie cree que Alicia lo hiciera."),
     ],
 )  # fmt: skip
 def test_values_are_whole_and_negations_stay(line: str, text: str, told: str) -> None:
-    assert whole(line, text, Lexicon()) == told
+    assert whole(line, text, line.find(text), Lexicon()) == told
+
+
+def test_the_sentence_is_that_of_the_place_that_was_copied() -> None:
+    line = "Alice wrote the report. It was not found by Alice."
+    assert whole(line, "Alice", line.rfind("Alice"), Lexicon()) == "It was not found by Alice."
+    assert whole(line, "Alice", 0, Lexicon()) == "Alice"
 
 
 def test_a_strict_answer_is_the_whole_sentence() -> None:
     line = "It was found early. EGR1 localizes to the nucleus. So they say."
-    assert whole(line, "the nucleus", Lexicon(), short=False) == "EGR1 localizes to the nucleus."
+    assert (
+        whole(line, "the nucleus", line.find("the nucleus"), Lexicon(), short=False) == "EGR1 localizes to the nucleus."
+    )
