@@ -20,12 +20,14 @@ _CUES: dict[Intent, str] = {
     "dose": r"dos(?:e|es|age|is) dosificaci\w+ how\s+much cuanto cuanta strength",
     "allergy": r"allerg\w* alergi\w*",
     "safety": r"reasons?\s+not\s+to\s+(?:give|use|start|prescribe) ok okay"
+    r" should\s+(?:i|we)\s+(?:add|give|prescribe|start|use)"
     r" allowed safe(?:ly)? can could may give given giving add adding prescrib\w+ avoid\w* contraindicat\w+"
     r" puede\w* puedo dar darle anadir permitid\w+ segur[oa] contraindicad\w+ recetar",
     "medications": r"what\s+(?:is|are)\s+(?:he|she|they|the\s+patient)\s+(?:taking|on) que\s+(?:esta\s+tomando|toma)"
-    r" medication\w* medicine\w* meds drugs? medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
+    r" medication\w* medicine\w* meds tablets pills drugs?"
+    r" comprimidos pastillas medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
     "conditions": r"problem\w* diagnos\w+ condition\w* diagnostic\w+ problema\w* enfermedad\w* comorbid\w+",
-    "trend": r"trend over\s+time evoluci\w+ tendencia history\s+of\s+results changes? changed cambiado values valores",
+    "trend": r"going\s+(?:up|down)(?:\s+or\s+(?:up|down))? rising falling trend over\s+time evoluci\w+ tendencia history\s+of\s+results changes? changed cambiado values valores",
     "highest": r"highest maximum max peak greatest mayor maxim[oa] alt[oa]",
     "lowest": r"lowest minimum min nadir smallest menor minim[oa] baj[oa]",
     "when": r"when since cuando desde date fecha diagnosed onset",
@@ -50,7 +52,8 @@ MODAL = re.compile(
 
 # Words that ask for nothing besides what the rest of the question asks for.
 FILLER = re.compile(
-    r"\b(?:most recent(?:ly)?|(?:on|at) discharge|al alta|known|conocid[oa]s?|(?:ever )?recorded|on record|anything|something|algo|between|entre"
+    r"\b(?:at the moment|right now|at present|these days|nowadays|en este momento|ahora mismo|hoy en dia"
+    r"|most recent(?:ly)?|(?:on|at) discharge|al alta|known|conocid[oa]s?|(?:ever )?recorded|on record|anything|something|algo|between|entre"
     r"|(?:on |el )?(?:the )?(?:day|dia)(?: (?:of|that|de|que))?)\b"
 )
 
@@ -66,7 +69,8 @@ OPEN = re.compile(
 
 # What holds for anybody, and what is about this patient.
 GENERAL = re.compile(
-    r"\b(?:maximum|max|target|criteria|criterion|how often|how long|monitor\w*|guidelines?|recommend\w*|usual(?:ly)?|should|must"
+    r"\b(?:maximum|max|target|criteria|criterion|how often|how long|monitor\w*|guidelines?|recommend\w*|usual(?:ly)?"
+    r"|should(?! (?:i|we) (?:add|give|prescribe|start|use)\b)|must"
     r"|at what|what to do|first.line|first choice|antidote|reversal|reverse|mechanism|side effects?|adverse|what is the dose|in renal"
     r"|in pregnancy|maxim[oa]|objetivo|criterios?|cada cuanto|recomend\w+|debe\w*|vigilar|control(?:ar)?|que hacer"
     r"|efectos? (?:secundarios?|adversos?)|guias?|antidoto)\b"

@@ -125,6 +125,8 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "", drugs: Co
     if "safety" in intents and MODAL.search(folded):
         # `can he take …`, `may I start …`: what is asked is whether, not what is taken or when it began.
         intents -= {"status", "started", "dose"}
+        # `could I prescribe …` asks for no list.
+        intents -= {"medications"} if any(m.kind in ("drug", "unknown-drug", "class") for m in mentions) else set()
         # `when can it restart` asks for the time all the same.
         intents -= set() if _WHEN.match(folded) else {"when"}
     if _AGAINST.search(folded):

@@ -46,6 +46,10 @@ def test_language(text, language):
         ("K+?", ["potassium"], {"lab"}),
         ("can she take ibuprofen with lithium", ["ibuprofen", "lithium"], {"interaction", "safety"}),
         ("warfarin level", ["warfarin level"], {"lab"}),
+        ("which tablets does she take at the moment?", [], {"medications"}),
+        ("¿qué pastillas toma ahora mismo?", [], {"medications"}),
+        ("is her potassium going up or down?", ["potassium"], {"lab", "trend"}),
+        ("should I start ibuprofen?", ["ibuprofen"], {"safety"}),
     ],
 )
 def test_names_and_intents_leave_nothing_unexplained(text, names, intents):
@@ -100,6 +104,19 @@ def test_unknown_acronyms():
 def test_when_something_can_be_done_asks_for_the_time():
     assert "when" in read_question("when can metformin restart after contrast", LEXICON).intents
     assert "when" not in read_question("can she start it when she is home", LEXICON).intents
+
+
+def test_what_may_be_prescribed_asks_for_no_list():
+    for text in (
+        "could I prescribe ibuprofen?",
+        "may I start ibuprofen?",
+        "should I prescribe ibuprofen?",
+    ):
+        question = read_question(text, LEXICON)
+        assert question.intents == {"safety"}
+        assert not question.is_general()
+    assert read_question("should metformin be stopped before surgery?", LEXICON).is_general()
+    assert read_question("what medicines can she take?", LEXICON).intents >= {"medications"}
 
 
 def test_how_much_of_a_lab_asks_for_the_result_and_of_a_drug_for_the_dose():
