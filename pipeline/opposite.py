@@ -157,6 +157,13 @@ def _denied(sentence: str, text: str, lexicon: Lexicon) -> str:
     return ""
 
 
+def affirms_denied(question: str, line: str, lexicon: Lexicon) -> bool:
+    """Whether a line affirms, and nowhere denies, a word that the question denies: `major bleeding` of `without bleeding`."""
+    denied = {word for word, affirmed in _polarity(question, lexicon) if not affirmed}
+    told = _polarity(line, lexicon) if denied else set()
+    return any((word, True) in told and (word, False) not in told for word in denied)
+
+
 def _polarity(text: str, lexicon: Lexicon) -> set[tuple[str, bool]]:
     """Stems of the words of a text, drugs, numbers and dates aside, each with whether it is affirmed (True) or denied (False)."""
     plain = list(text)

@@ -23,6 +23,7 @@ from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, strip_marks
 from ragq.pipeline.judge import Judge, open_judge
 from ragq.pipeline.language import may_be
+from ragq.pipeline.opposite import affirms_denied
 from ragq.pipeline.person import asks_for_role, asks_who, names_somebody
 from ragq.pipeline.pick import Pick, pick_lines, quotable, weighed
 from ragq.pipeline.question import Question
@@ -63,6 +64,8 @@ NAMELESS = 3.0
 OWN = 0.7
 # And one that starts or stops another drug than the one whose start or stop is asked about: it holds the words all the same.
 ANOTHER = 1.5
+# And one that tells of what the question says is not there.
+DENIED = 1.0
 _HOW = re.compile(r"\b(?:how\s+(?:often|long)|cada\s+cuanto|cuanto\s+tiempo)\b")
 
 
@@ -150,7 +153,8 @@ def _stated(judge: Judge, question: Question, reply: Reply, tables: Tables) -> f
 
 def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
     """What each line holds of the question's words, less for a plan where it is asked what happened and for one that names
-    nobody where it is asked who, tells of the patient where it is asked of anybody, or changes another drug than the one asked about.
+    nobody where it is asked who, tells of the patient where it is asked of anybody, changes another drug than the one asked about, or
+    affirms what the question denies.
     """
     of_past = question.asks_what_happened()
     # A dose, and how long or often, may be asked of either.
@@ -162,6 +166,7 @@ def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
         - NAMELESS * _names_nobody_asked_for(e, question, reply, words)
         - OWN * (of_anybody and not e.shard.startswith("shared:"))
         - ANOTHER * changes_another(question, e, tables)
+        - DENIED * affirms_denied(question.text, f"{e.section}. {e.text}", tables.lexicon)
         for h, e in zip(shares(question.text, reply.evidence, tables.lexicon), reply.evidence, strict=True)
     ]
 

@@ -104,22 +104,25 @@ def rm(
     patient: str | None = PATIENT,
     shared: bool = SHARED,
     name: str = NAME,
-    yes: bool = typer.Option(False, "--yes", help="Do not ask first."),
+    yes: bool = typer.Option(False, "--yes", help="Do not ask first; needed where nobody can be asked."),
     as_json: bool = _JSON,
 ) -> None:
     """Remove documents, or a whole shard, with the KV states and cached answers made from them.
 
     Example: ragq index rm --patient 42 --yes
 
-    Fails: exit 4 when there is no such index, exit 2 for a document that is not in it (nothing is removed then), exit 1
-    when you answer no.
+    Fails: exit 4 when there is no such index, exit 2 for a document that is not in it (nothing is removed then) and without
+    --yes where there is no terminal to ask on, exit 1 when you answer no.
     """
+    from ragq.errors import UsageError
     from ragq.pipeline.rag import Ragq
     from ragq.pipeline.remove import remove
 
     owner = owner_of(patient, shared, name)
     what = f"{', '.join(documents)} of {shard_name(owner)}" if documents else f"everything of {shard_name(owner)}"
-    if not yes and sys.stdin.isatty() and not typer.confirm(printable(f"Remove {what}?"), err=True):
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(f"this removes {what}, and there is no terminal to ask on; add --yes")
+    if not yes and not typer.confirm(printable(f"Remove {what}?"), err=True):
         typer.echo("nothing was removed", err=True)
         raise typer.Exit(1)
     with Ragq.open() as rag:

@@ -158,20 +158,24 @@ def test_ls_stats_and_rm(copied_home, ragq):
 
     assert ragq(copied_home, "ask", "INR?", "--patient", "42").returncode == 0
     assert ragq(copied_home, "ask", "INR?", "--patient", "1").returncode == 0
-    done = ragq(copied_home, "index", "rm", "--patient", "42", "bundle.json", "--json")
+    asked = ragq(copied_home, "index", "rm", "--patient", "42")
+    assert asked.returncode == 2
+    assert "everything of patient 42" in asked.stderr
+    assert "add --yes" in asked.stderr
+    done = ragq(copied_home, "index", "rm", "--patient", "42", "bundle.json", "--json", "--yes")
     removed = json.loads(done.stdout)
     assert removed["documents"] == 1
     assert removed["chunks"] == removed["vectors"] > 0
     assert removed["answers"] == 1
-    assert ragq(copied_home, "index", "rm", "--patient", "42", "no.md").returncode == 2
-    done = ragq(copied_home, "index", "rm", "--patient", "42")
+    assert ragq(copied_home, "index", "rm", "--patient", "42", "no.md", "--yes").returncode == 2
+    done = ragq(copied_home, "index", "rm", "--patient", "42", "--yes")
     assert done.returncode == 0
     assert "documents" in done.stdout
-    assert ragq(copied_home, "index", "rm", "--patient", "42").returncode == 4
+    assert ragq(copied_home, "index", "rm", "--patient", "42", "--yes").returncode == 4
     assert ragq(copied_home, "ask", "INR?", "--patient", "42").returncode == 4
     assert not shard_folder(copied_home / "index", "patient:42").exists()
     assert owners(copied_home / "index") == ["shared:default", "patient:1", "patient:10"]
-    assert ragq(copied_home, "index", "rm", "--shared", "--name", "no").returncode == 4
+    assert ragq(copied_home, "index", "rm", "--shared", "--name", "no", "--yes").returncode == 4
     assert json.loads(ragq(copied_home, "cache", "stats", "--json").stdout)["answers"] == 1
 
 

@@ -5,6 +5,7 @@ from ragq.index.drug import Drug
 from ragq.index.lexicon import Lexicon
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate
+from ragq.pipeline.opposite import affirms_denied
 
 LEXICON = Lexicon([Drug(name, ("drug class",)) for name in ("apixaban", "bisoprolol", "ramipril", "warfarin")])
 
@@ -80,3 +81,11 @@ def test_a_claim_that_its_line_makes_gets_out(line, sentence):
 def test_what_a_page_of_the_library_advises_is_not_taken_for_what_the_patient_takes():
     advice = "Taking ramipril with bisoprolol lowers blood pressure; avoid a first dose in the evening."
     assert check("Taking ramipril with bisoprolol lowers blood pressure.", advice, "shared:default").supported
+
+
+def test_a_line_that_affirms_what_the_question_denies() -> None:
+    asked = "INR 9 without bleeding, what do I do?"
+    lexicon = Lexicon()
+    assert affirms_denied(asked, "Major bleeding at any INR. Give vitamin K 5 mg intravenously.", lexicon)
+    assert not affirms_denied(asked, "INR above 8.0 without bleeding: stop warfarin.", lexicon)
+    assert not affirms_denied("What to do about bleeding?", "Major bleeding at any INR.", lexicon)
