@@ -27,8 +27,8 @@ _CUES: dict[Intent, str] = {
     r" medication\w* medicine\w* meds tablets pills drugs?"
     r" comprimidos pastillas medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
     "conditions": r"problem\w* diagnos\w+ condition\w* diagnostic\w+ problema\w* enfermedad\w* comorbid\w+",
-    "trend": r"going\s+(?:up|down)(?:\s+or\s+(?:up|down))? rising falling"
-    r" trend over\s+time evoluci\w+ tendencia history\s+of\s+results changes? changed cambiado values valores",
+    "trend": r"going\s+(?:up|down)(?:\s+or\s+(?:up|down))? rising falling trend over\s+time evoluci\w+ tendencia history\s+of\s+results"
+    r" changes? changed cambiado values valores",
     "highest": r"highest maximum max peak greatest mayor maxim[oa] alt[oa]",
     "lowest": r"lowest minimum min nadir smallest menor minim[oa] baj[oa]",
     "when": r"when since cuando desde date fecha diagnosed onset",
