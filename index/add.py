@@ -65,8 +65,11 @@ def add(
     offsets: Offsets,
     progress: Progress | None = None,
     card: Card = Card(),  # noqa: B008 frozen
+    following: Sequence[Path] = (),
 ) -> AddReport:
-    """Bring the shard `owner` in line with the file or folder at `path`.
+    """Bring the shard `owner` in line with the file or folder at `path`. From the first document written until it ends the
+    shard bears a mark that it may be there in part, which a kill leaves: for `path`, and for those `following` that the
+    same command adds next.
 
     A file that cannot be read is reported and the rest is indexed; what an earlier run indexed of a broken file
     stays. The embedder is not used when nothing changed. Raises UsageError when `path` does not exist, when a shard
@@ -81,16 +84,25 @@ def add(
     with told(owner), writing(index_dir, owner):
         shard = create_shard(index_dir, owner, embedder.name, lambda: embedder.dimension, card)
         try:
-            _bring_in_line(shard, root, embedder, offsets, report, progress)
+            roots = [root, *(p.expanduser().absolute() for p in following if p.is_file() or p.is_dir())]
+            _bring_in_line(shard, roots, embedder, offsets, report, progress)
             write(shard)
+            shard.end_add(root)
         finally:
             shard.close()
     return report
 
 
 def _bring_in_line(
-    shard: Shard, root: Path, embedder: Embedder, offsets: Offsets, report: AddReport, progress: Progress | None
+    shard: Shard,
+    roots: Sequence[Path],
+    embedder: Embedder,
+    offsets: Offsets,
+    report: AddReport,
+    progress: Progress | None,
 ) -> None:
+    """Bring in the first of the `roots`; all of them are marked as unfinished."""
+    root = roots[0]
     known = shard.sources()
     # A name whose file is gone is free again: the same file in its new place takes it over.
     names = {name: source for source, (name, _, _) in known.items() if Path(source).exists()}
@@ -105,13 +117,18 @@ def _bring_in_line(
         names[name] = str(file)
         waiting += _read(file, root, name, known, gone, offsets, people, report)
         if sum(len(w.chunks) for w in waiting) >= EMBED_BATCH:
-            _store(shard, root, waiting, embedder, report)
-    _store(shard, root, waiting, embedder, report)
+            _store(shard, roots, waiting, embedder, report)
+    _store(shard, roots, waiting, embedder, report)
     present = {str(f) for f in files}
     remaining = shard.sources()
-    for source, (name, _, added_from) in known.items():
-        if added_from == str(root) and source not in present and source in remaining and shard.remove(name):
-            report.removed.append(name)
+    vanished = [
+        name
+        for source, (name, _, added_from) in known.items()
+        if added_from == str(root) and source not in present and source in remaining
+    ]
+    if vanished:
+        shard.begin_add(roots)
+    report.removed += [name for name in vanished if shard.remove(name)]
     if progress:
         progress("", len(files), len(files))
 
@@ -209,7 +226,7 @@ def _twin(found: str, known: dict[str, tuple[str, str, str]]) -> str | None:
     return next((n for source, (n, d, _) in known.items() if d == found and Path(source).exists()), None)
 
 
-def _store(shard: Shard, root: Path, waiting: list[_Waiting], embedder: Embedder, report: AddReport) -> None:
+def _store(shard: Shard, roots: Sequence[Path], waiting: list[_Waiting], embedder: Embedder, report: AddReport) -> None:
     """Embed in one go what has no vector yet, then write document by document."""
     kept = [shard.vectors_of(w.before) if w.before else {} for w in waiting]
     texts = [
@@ -219,10 +236,12 @@ def _store(shard: Shard, root: Path, waiting: list[_Waiting], embedder: Embedder
         if c.indexed_text not in vectors
     ]
     made = dict(zip(texts, embedder.encode(texts), strict=True)) if texts else {}
+    if waiting:
+        shard.begin_add(roots)
     for w, vectors in zip(waiting, kept, strict=True):
         rows = [vectors[t] if (t := c.indexed_text) in vectors else made[t] for c in w.chunks]
         matrix = np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32)
-        shard.put(w.document, str(root), w.chunks, matrix, w.before if w.moved else None)
+        shard.put(w.document, str(roots[0]), w.chunks, matrix, w.before if w.moved else None)
         report.chunks += len(w.chunks)
     report.embedded += len(texts)
     waiting.clear()

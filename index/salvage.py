@@ -13,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 from ragq.errors import RagqError
 from ragq.index.damage import DAMAGED
-from ragq.index.schema import FORMAT, initialise
+from ragq.index.schema import FORMAT, UNFINISHED, initialise
 from ragq.index.sums import keep_sum, kept_sums
 
 _DOCUMENT = "id, name, source, root, digest, media, title, date, text, added"
@@ -76,6 +76,8 @@ def copy(source: sqlite3.Connection, meta: dict[str, str], target: Path) -> tupl
                 if not db.execute("SELECT 1 FROM sqlite_sequence WHERE name = 'chunks'").fetchone():
                     db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chunks', ?)", (last,))
             db.execute("UPDATE meta SET value = ? WHERE key = 'revision'", (str(int(meta["revision"]) + 1),))
+            marks = [(key, value) for key, value in meta.items() if key.startswith(UNFINISHED)]
+            db.executemany("INSERT INTO meta VALUES (?, ?)", marks)
             for key in ("tokenizer", "embedder revision", "languages"):
                 db.execute("UPDATE meta SET value = ? WHERE key = ?", (meta.get(key, ""), key))
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -11,6 +11,8 @@ from ragq.index import tokenizer
 from ragq.index.card import Card
 
 FORMAT = "1"
+# Begins the key in `meta` of each file or folder whose `index add` has written something and not ended.
+UNFINISHED = "unfinished add of "
 
 SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

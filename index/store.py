@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from ragq.index.fact import Fact
 from ragq.index.filter import Filter
 from ragq.index.folder import misplaced, owners, refuse_damaged, refuse_odd_files, shard_folder
 from ragq.index.rows import Rows
-from ragq.index.schema import CONDENSED, FORMAT, SUMS, TOMBSTONES, initialise
+from ragq.index.schema import CONDENSED, FORMAT, SUMS, TOMBSTONES, UNFINISHED, initialise
 from ragq.index.sums import Compared, compare, keep_sum
 
 if TYPE_CHECKING:
@@ -124,6 +124,32 @@ class Shard(Rows):
             if gone:
                 self._advance(db)
         return gone
+
+    def begin_add(self, roots: Iterable[Path]) -> None:
+        """Mark that these files and folders are about to be brought in; the mark outlives a kill, until `end_add`."""
+        with self._db as db:
+            db.executemany("INSERT OR IGNORE INTO meta VALUES (?, '')", [(_mark(root),) for root in roots])
+
+    def end_add(self, root: Path) -> None:
+        """Take the marks away of what is at or below `root`, all of which is in."""
+        done = [r for r in self._unfinished() if Path(r).is_relative_to(_mark(root).removeprefix(UNFINISHED))]
+        if done:
+            with self._db as db:
+                db.executemany("DELETE FROM meta WHERE key = ?", [(UNFINISHED + r,) for r in done])
+
+    def unfinished(self) -> str:
+        """That an `index add` has not finished, with what to run: only a part may be in; "" where all of them have."""
+        if not (roots := self._unfinished()):
+            return ""
+        flags = flags_of(self.owner)
+        told = f"{self.owner} may be there in part only: an `index add` has not finished; wait for it, or run"
+        told += f" `ragq index add {shlex.join(roots)} {flags}` again"
+        if not all(Path(root).exists() for root in roots):
+            told += f", or `ragq index rm {flags}` and add what there is"
+        return told
+
+    def _unfinished(self) -> list[str]:
+        return sorted(key.removeprefix(UNFINISHED) for key in self.meta() if key.startswith(UNFINISHED))
 
     def keep_condensed(self, name: str, maker: str, text: str) -> None:
         """Keep a document's text in brief; it is deleted with the document."""
@@ -236,7 +262,20 @@ class Shard(Rows):
             "embedder": meta["embedder"],
             "languages": meta.get("languages", ""),
             "revision": int(meta["revision"]),
+            "unfinished": self.unfinished(),
         }
+
+
+def _mark(root: Path) -> str:
+    return UNFINISHED + str(root).encode(errors="replace").decode()
+
+
+def flags_of(owner: str) -> str:
+    """The flags that name a shard to `ragq index`."""
+    kind, _, name = owner.partition(":")
+    if kind == "patient":
+        return f"--patient {shlex.quote(name)}"
+    return "--shared" + ("" if name == "default" else f" --name {shlex.quote(name)}")
 
 
 def open_shard(index_dir: Path, owner: str) -> Shard:
@@ -246,13 +285,9 @@ def open_shard(index_dir: Path, owner: str) -> Shard:
     kind, _, name = owner.partition(":")
     refuse_odd_files(folder)
     if not (folder / "shard.db").is_file():
-        flag = (
-            f"--patient {shlex.quote(name)}"
-            if kind == "patient"
-            else "--shared" + ("" if name == "default" else f" --name {shlex.quote(name)}")
-        )
         raise MissingError(
-            f"no index for {kind} {name!r} in {index_dir.parent}; add documents with `ragq index add PATH {flag}`"
+            f"no index for {kind} {name!r} in {index_dir.parent}; add documents with"
+            f" `ragq index add PATH {flags_of(owner)}`"
         )
     try:
         shard = Shard(folder, owner)

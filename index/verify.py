@@ -28,12 +28,14 @@ class Verification:
     """What was checked; `pending` counts chunks that no part holds yet (they are searched all the same).
 
     `problems` says what is damaged and where, `notes` what could not be checked; `parts` names the damaged parts.
+    `unfinished` tells of an `index add` that has not finished, so that not all may be there.
     """
 
     shard: str
     documents: int = 0
     chunks: int = 0
     pending: int = 0
+    unfinished: str = ""
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
@@ -84,6 +86,7 @@ def check(shard: Shard, report: Verification) -> None:
         return
     stats = shard.stats()
     report.documents, report.chunks = stats["documents"], stats["chunks"]
+    report.unfinished = stats["unfinished"]
     dimension = int(shard.meta()["dimension"])
     wrong = [
         f"{name}#{row[0]}: {found}"

@@ -28,8 +28,10 @@ def add_documents(home: Home, owner: str, paths: Sequence[Path], progress: Progr
     embedder = LazyEmbedder(settings.embedder, home.index_embedder)
     offsets = cache(home.token_offsets)
     report = AddReport(owner)
-    for path in paths:
-        report.include(add(settings.index_dir, owner, path, embedder, lambda text: offsets()(text), progress, card))
+    for n, path in enumerate(paths, start=1):
+        report.include(
+            add(settings.index_dir, owner, path, embedder, lambda text: offsets()(text), progress, card, paths[n:])
+        )
     if settings.history_tokens and owner.startswith("patient:"):
         condense_notes(home, owner)
     return report

@@ -48,7 +48,8 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """`refusal` says why nothing could be answered, and is None otherwise; `cache` is `miss`, `hit` or `off`;
-    `timings` are in ms (`total`, `ttft`, …) and tok/s (`prefill_tok_s`, `decode_tok_s`).
+    `timings` are in ms (`total`, `ttft`, …) and tok/s (`prefill_tok_s`, `decode_tok_s`). `notices` are what whoever relies on
+    it must know: that a record may be there in part only.
     """
 
     question: str
@@ -64,6 +65,7 @@ class Answer:
     timings: dict[str, float] = field(default_factory=dict)
     trace: tuple[Stage, ...] = ()
     model: str = ""
+    notices: tuple[str, ...] = ()
     rejecter: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
     def reject(self) -> bool:
@@ -89,6 +91,7 @@ class Answer:
                 "citations": tuple(Citation(**c) for c in data["citations"]),
                 "nearest": tuple(Citation(**c) for c in data["nearest"]),
                 "dropped": tuple(data["dropped"]),
+                "notices": tuple(data.get("notices", ())),
                 "trace": tuple(Stage(**s) for s in data["trace"]),
             }
         )

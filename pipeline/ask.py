@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ def fresh(
     the KV state are kept.
     """
     reply = Reply(text, patient, [], [], [], {}, cached=cached)
+    unfinished = _unfinished(shards)
     with trace.stage("tools") as note:
         lexicon = home.lexicon(shards)
         tables = tables_of(shards, lexicon)
@@ -89,10 +91,16 @@ def fresh(
             yield from from_cache(home, found, text, trace)
             return
         yield from _read(home, question, tables, shards, reply, trace)
-    if reply.refusal and (unread := "; ".join(filter(None, (_within(shards), _withheld(shards))))):
+    unfinished = unfinished or _unfinished(shards)  # an add may have begun meanwhile
+    if reply.refusal and (unread := "; ".join(filter(None, (_within(shards), _withheld(shards), *unfinished)))):
         reply.refusal += f" ({unread})"
-    finished = _finish(reply, question, lexicon, home, trace)
-    yield DoneEvent(keep(home, key, finished, shards, lexicon) if cached else finished)
+    finished = replace(_finish(reply, question, lexicon, home, trace), notices=unfinished)
+    yield DoneEvent(keep(home, key, finished, shards, lexicon) if cached and not unfinished else finished)
+
+
+def _unfinished(shards: Sequence[Shard]) -> tuple[str, ...]:
+    """Of each shard that may be there in part only, why."""
+    return tuple(filter(None, (shard.unfinished() for shard in shards)))
 
 
 def _within(shards: Sequence[Shard]) -> str:

@@ -57,7 +57,8 @@ def answer(
     shards = home.open_shards(patient, wanted)
     try:
         key = cache_key(home, shards, patient, text, wanted)
-        cached = home.settings.cache and not no_cache
+        # What is answered from a part of a record must not be given again once all of it is there.
+        cached = home.settings.cache and not no_cache and not any(shard.unfinished() for shard in shards)
         if cached and not refresh and (found := _exact(home, key, text, trace)):
             yield from from_cache(home, found, text, trace)
             return

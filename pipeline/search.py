@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Found:
     """`hits` best first; `repeated` are near-duplicates of better ones that were left out; `expansions` says which
-    words were added to the question and for which.
+    words were added to the question and for which; `notices` tell of shards that may be there in part only.
     """
 
     hits: Sequence[Hit]
     repeated: Sequence[Hit]
     expansions: Mapping[str, tuple[str, ...]]
     shards: Sequence[str]
+    notices: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -48,6 +49,7 @@ class Found:
             "repeated": [h.chunk.id for h in self.repeated],
             "expansions": {word: list(names) for word, names in self.expansions.items()},
             "shards": list(self.shards),
+            "notices": list(self.notices),
         }  # fmt: skip
 
 
@@ -79,7 +81,8 @@ def _search(home: Home, text: str, patient: str | None, k: int, wanted: Filter) 
             # Who names a patient looks for what the record says; what the library says comes after it.
             best.sort(key=lambda i: hits[i].chunk.shard.startswith("shared:"))
         hits = with_rest([hits[i] for i in best], {s.owner: s for s in shards}, k)
-        return Found(hits, repeated, query.expansions, [s.owner for s in shards])
+        notices = [notice for s in shards if (notice := s.unfinished())]
+        return Found(hits, repeated, query.expansions, [s.owner for s in shards], notices)
     finally:
         for shard in shards:
             shard.close()

@@ -280,6 +280,9 @@ def _tell_aside(answer: Answer, explain: bool) -> None:
     for stage in answer.trace:
         if stage.name in ("budget", "engine.load") and (problem := stage.detail.get("problem")):
             _note(problem)
+    for notice in answer.notices:
+        if notice not in (answer.refusal or ""):
+            _note(notice)
     if explain:
         typer.echo("", err=True)
         for line in explain_lines(answer):

@@ -19,8 +19,8 @@ def verify(patient: str | None = PATIENT, shared: bool = SHARED, name: str = NAM
 
     Example: ragq index verify --patient 42
 
-    Fails: exit 1 when a shard is damaged, with what is wrong where; `ragq index repair` mends it. A note says what cannot
-    be checked. Exit 4 when there is no such index.
+    Fails: exit 1 when a shard is damaged, with what is wrong where; `ragq index repair` mends it. Exit 1 when an `index add`
+    has not finished, with what to run. A note says what cannot be checked. Exit 4 when there is no such index.
     """
     from ragq.index.verify import verify as check
 
@@ -31,13 +31,15 @@ def verify(patient: str | None = PATIENT, shared: bool = SHARED, name: str = NAM
     else:
         for report in reports:
             counts = f"{report.documents} documents, {report.chunks} chunks"
-            found = "damaged" if report.problems else "whole"
+            found = "damaged" if report.problems else "unfinished" if report.unfinished else "whole"
             typer.echo(printable(f"{shard_name(report.shard)}: {found}; {counts}"))
             for problem in report.problems:
                 typer.echo(printable(f"  {problem}"))
+            if report.unfinished:
+                typer.echo(printable(f"  {report.unfinished}"))
             for note in report.notes:
                 typer.echo(printable(f"  note: {note}"))
-    if any(report.problems for report in reports):
+    if any(report.problems or report.unfinished for report in reports):
         raise typer.Exit(1)
 
 

@@ -82,18 +82,20 @@ def ls(patient: str | None = PATIENT, shared: bool = SHARED, name: str = NAME, a
 
     index_dir = settings.load().index_dir
     if patient is None and not shared:
-        rows = _shards(index_dir)
+        rows, unfinished = _shards(index_dir), ""
         lines = [_shard_line(row) for row in rows] or ["nothing is indexed; try `ragq demo` or `ragq index add`"]
     else:
         shard = open_shard(index_dir, owner_of(patient, shared, name))
         try:
             with told(shard.owner):
-                rows = shard.documents()
+                rows, unfinished = shard.documents(), shard.unfinished()
         finally:
             shard.close()
         lines = [f"{row['chunks']:>5} chunks  {row['date'] or '-':<10}  {row['name']}  {row['title']}" for row in rows]
     text = "\n".join(one_line(line) for line in lines)
     typer.echo(json.dumps(rows, indent=2, ensure_ascii=False) if as_json else text)
+    if unfinished:
+        typer.echo(printable(f"note: {unfinished}"), err=True)
 
 
 @index.command("rm")
@@ -176,7 +178,8 @@ def _shard_line(row: dict[str, Any]) -> str:
     size = f"{row['bytes'] / 1e6:.1f} MB"
     counts = f"{row['documents']:>5} documents {row['chunks']:>6} chunks {size:>10}"
     languages = f" ({row['languages']})" if row["languages"] else ""
-    return f"{shard_name(row['shard']):<24}{counts}  {row['embedder']}{languages}"
+    unfinished = f"  unfinished: {row['unfinished']}" if row["unfinished"] else ""
+    return f"{shard_name(row['shard']):<24}{counts}  {row['embedder']}{languages}{unfinished}"
 
 
 def _added(report: AddReport) -> dict[str, Any]:

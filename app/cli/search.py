@@ -53,6 +53,8 @@ def search(
             scores = ", ".join(f"{name} {value:.3g}" for name, value in hit.scores.items())
             typer.echo(printable(f"{hit.score:6.3f}  {place}  ({scores})"))
             typer.echo(cut(printable("        " + " ".join(hit.chunk.text.split())), width() or 160))
+    for notice in found.notices:
+        typer.echo(printable(f"note: {notice}"), err=True)
     if explain:
         typer.echo(f"searched {', '.join(found.shards)}", err=True)
         for word, names in found.expansions.items():

@@ -9,9 +9,10 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
-from ragq.index.add import MAX_CHUNK_TOKENS
+from ragq.index.add import EMBED_BATCH, MAX_CHUNK_TOKENS, add
 from ragq.index.chunker import chunk
 from ragq.index.load import load
 from ragq.index.part import names
@@ -76,6 +77,8 @@ def test_kill_9_leaves_whole_documents_and_a_rerun_completes(empty_home, notes, 
         process.send_signal(signal.SIGKILL)
         process.communicate()
         seen.append(whole_documents(empty_home, "patient:7", notes, offsets))
+        with closing(open_shard(empty_home / "index", "patient:7")) as shard:
+            assert bool(shard.unfinished()) or seen[-1] in (0, 30)
     assert seen == sorted(seen)
     assert seen[0] < 30
     done = ragq(empty_home, "index", "add", str(notes), "--patient", "7", "--json", **LIGHT)
@@ -83,6 +86,7 @@ def test_kill_9_leaves_whole_documents_and_a_rerun_completes(empty_home, notes, 
     report = json.loads(done.stdout)
     assert len(report["added"]) + len(report["unchanged"]) == 30
     assert whole_documents(empty_home, "patient:7", notes, offsets) == 30
+    assert "patient 7: whole" in ragq(empty_home, "index", "verify", "--patient", "7").stdout
     leftovers = [p.name for p in database.parent.rglob("*") if "partial" in p.name or p.name.startswith(".new")]
     assert leftovers == []
 
@@ -97,6 +101,46 @@ def count(database) -> int:
         return -1
     finally:
         db.close()
+
+
+def test_a_record_of_which_a_part_is_in_is_told_to_be_so(copied_home, tmp_path, light_embedder, offsets, ragq):
+    folder = tmp_path / "more"
+    folder.mkdir()
+    for n in range(EMBED_BATCH + 2):
+        (folder / f"{n:03}.md").write_text(f"# Visit {n}\n\nSeen in clinic {n}.\n")
+    (folder / "000.md").write_text("# Visit 0\n\nDate: 2024-05-03\n\nINR 2.4 today.\n")
+    (folder / "999.md").write_text("# Last\n\nTakes warfarin 3 mg daily.\n")
+
+    def stop(name, done, _):
+        if name == "999.md":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        add(copied_home / "index", "patient:950", folder, light_embedder, offsets, stop)
+    command = f"ragq index add {folder} --patient 950"
+    done = ragq(copied_home, "ask", "Is she on warfarin?", "--patient", "950")
+    assert done.returncode == 3
+    assert command in done.stdout
+    for _ in range(2):
+        answer = json.loads(ragq(copied_home, "ask", "INR?", "--patient", "950", "--json").stdout)
+        assert [command in notice for notice in answer["notices"]] == [True]
+        assert answer["cache"] == {"status": "off"}
+    assert command in ragq(copied_home, "ask", "INR?", "--patient", "950").stderr
+    assert command in ragq(copied_home, "index", "search", "INR", "--patient", "950").stderr
+    assert command in ragq(copied_home, "index", "ls").stdout
+    assert command in ragq(copied_home, "index", "ls", "--patient", "950").stderr
+    verified = ragq(copied_home, "index", "verify", "--patient", "950")
+    assert verified.returncode == 1
+    assert "patient 950: unfinished" in verified.stdout
+    assert command in verified.stdout
+    assert ragq(copied_home, "ask", "INR?", "--patient", "1").stderr.count("note:") == 0
+
+    add(copied_home / "index", "patient:950", folder, light_embedder, offsets)
+    assert ragq(copied_home, "index", "verify", "--patient", "950").returncode == 0
+    answer = json.loads(ragq(copied_home, "ask", "Is she on warfarin?", "--patient", "950", "--json").stdout)
+    assert answer["notices"] == []
+    assert answer["cache"]["status"] == "miss"
+    assert "warfarin 3 mg" in answer["text"]
 
 
 def test_two_processes_add_at_once(empty_home, notes, start):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 
 import pytest
 from ragq.errors import MissingError, UsageError
-from ragq.index.add import AddReport, add
+from ragq.index.add import EMBED_BATCH, AddReport, add
 from ragq.index.embed import LazyEmbedder, open_embedder
 from ragq.index.part import names
+from ragq.index.repair import repair
 from ragq.index.segment import open_segment
 from ragq.index.store import open_shard, shard_folder
+from ragq.index.transfer import export_shard, import_shard
 
 OWNER = "patient:7"
 
@@ -81,6 +85,67 @@ def test_nothing_changed_opens_no_embedder_and_writes_nothing(run, folder, index
     shard = open_shard(index, OWNER)
     assert shard.revision() == revision
     shard.close()
+
+
+def unfinished(index) -> str:
+    with closing(open_shard(index, OWNER)) as shard:
+        return shard.unfinished()
+
+
+@pytest.fixture
+def stopped(index, folder, light_embedder, offsets):
+    """An add of the folder that ends before its last file, with more to follow."""
+
+    def stop(name, done, _):
+        if name == "z.md":
+            raise KeyboardInterrupt
+
+    for n in range(EMBED_BATCH):
+        (folder / f"{n:03}.md").write_text(f"Visit {n}.\n")
+    (folder / "z.md").write_text("Takes warfarin 3 mg daily.\n")
+
+    def run(*following):
+        with pytest.raises(KeyboardInterrupt):
+            add(index, OWNER, folder, light_embedder, offsets, stop, following=following)
+
+    return run
+
+
+def test_an_add_that_ends_early_leaves_a_mark_until_all_of_it_is_in(run, stopped, folder, index, tmp_path):
+    other = tmp_path / "other.md"
+    other.write_text("Seen at home.\n")
+    stopped(other, tmp_path / "absent.md")
+    assert f"`ragq index add {other} {folder} --patient 7`" in unfinished(index)
+    run(other)
+    run(folder / "a.md")
+    assert f"`ragq index add {folder} --patient 7`" in unfinished(index)
+    assert "index rm" not in unfinished(index)
+    run(folder)
+    assert unfinished(index) == ""
+
+
+def test_an_add_of_a_folder_above_finishes_one_below(run, stopped, folder, index):
+    stopped()
+    run(folder.parent)
+    assert unfinished(index) == ""
+
+
+def test_what_is_left_of_an_add_whose_folder_is_gone_can_be_removed(stopped, folder, index, tmp_path):
+    stopped()
+    folder.rename(tmp_path / "elsewhere")
+    assert "`ragq index rm --patient 7`" in unfinished(index)
+
+
+def test_the_mark_goes_along_where_the_shard_is_copied(stopped, index, tmp_path):
+    stopped()
+    export_shard(index, OWNER, tmp_path / "7.ragq")
+    import_shard(tmp_path / "imported", tmp_path / "7.ragq", OWNER, "minilm-l6")
+    assert unfinished(tmp_path / "imported") == unfinished(index) != ""
+    with sqlite3.connect(shard_folder(index, OWNER) / "shard.db") as db:
+        db.execute("UPDATE chunks SET vector = x'00' WHERE id = 1")
+    db.close()
+    assert len(repair(index, OWNER).lost) == 1
+    assert unfinished(index)
 
 
 def test_a_touched_file_with_the_same_bytes_is_unchanged(run, folder):
