@@ -175,7 +175,7 @@ def _from_file(path: Path) -> dict[str, Any]:
     if not is_plain(path):
         if os.environ.get("RAGQ_CONFIG"):
             raise UsageError(f"RAGQ_CONFIG names {path}, which is not a file; unset it or create the file")
-        if path.exists():
+        if path.exists() or path.is_symlink():  # a link to itself or to nothing does not exist
             raise UsageError(f"{path}: expected a file with settings, found something else; remove or rename it")
         return {}
     try:

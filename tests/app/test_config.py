@@ -97,6 +97,14 @@ def test_a_folder_in_the_place_of_the_file_is_exit_2(tmp_path, ragq):
     assert str(tmp_path / "ragq.toml") in done.stderr
 
 
+@pytest.mark.parametrize("target", ["ragq.toml", "absent.toml"])
+def test_a_link_that_leads_nowhere_in_the_place_of_the_file_is_exit_2(tmp_path, ragq, target):
+    (tmp_path / "ragq.toml").symlink_to(target)
+    done = ragq(tmp_path, "config", "show")
+    assert done.returncode == 2
+    assert str(tmp_path / "ragq.toml") in done.stderr
+
+
 # What would end the process, or overflow a C int, behind the settings.
 BEYOND = {
     "threads": 513, "n_ctx": 2**31, "max_tokens": 4097, "context_tokens": 2**31, "history_tokens": 2**31, "tokens": 2**31,
