@@ -20,14 +20,17 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 from ragq.engine.api import loads
-from ragq.engine.dense_file import dense_path, no_dense_file, write_dense
+from ragq.engine.dense_file import REMEDY, dense_path, no_dense_file, write_dense
 from ragq.engine.expert_layout import PAGE, ExpertLayer, Layout, expert_layout
 from ragq.engine.facts import facts
 from ragq.engine.gguf import Gguf, read_gguf
 from ragq.errors import ModelError
 from ragq.files import sync_dir
 
-_MAGIC = b"RAGQEXP1"
+_MAGIC = b"RAGQEXP2"
+_EARLIER = b"RAGQEXP1"  # of the model it told the header and the routers alone
+# Blocks of a page that are compared, spread over all data of a model.
+SAMPLES = 64
 _HEAD = struct.Struct("<8sQQ")  # magic, bytes of JSON, XXH3 of JSON and checksums
 
 
@@ -63,25 +66,31 @@ def open_expert_file(model: Path, header: Gguf, layout: Layout) -> ExpertFile | 
         with path.open("rb") as file:
             magic, length, expected = _HEAD.unpack(file.read(_HEAD.size))
             if magic != _MAGIC or length > 1 << 26:
-                raise ModelError(f"{path}: no expert file of this version; {_REMEDY.format(model)}")
+                raise ModelError(f"{path}: no expert file of this version; {REMEDY.format(model)}")
             text, table = file.read(length), file.read(8 * layout.slots)
             size = file.seek(0, 2)
     except FileNotFoundError:
         return None
     except (OSError, struct.error) as error:
-        raise ModelError(f"{path}: cannot be read: {error}; {_REMEDY.format(model)}") from None
+        raise ModelError(f"{path}: cannot be read: {error}; {REMEDY.format(model)}") from None
     if checksum(text + table) != expected:
-        raise ModelError(f"{path}: its header is damaged; {_REMEDY.format(model)}")
+        raise ModelError(f"{path}: its header is damaged; {REMEDY.format(model)}")
     about = json.loads(text)
     if about != _about(model, header, layout):
-        raise ModelError(f"{path}: made from another model than {model.name} is now; {_REMEDY.format(model)}")
+        raise ModelError(f"{path}: made from another model than {model.name} is now; {REMEDY.format(model)}")
     start = _start(length, layout)
     if size != start + layout.nbytes:
-        raise ModelError(f"{path}: expected {start + layout.nbytes} bytes, found {size}; {_REMEDY.format(model)}")
+        raise ModelError(f"{path}: expected {start + layout.nbytes} bytes, found {size}; {REMEDY.format(model)}")
     return ExpertFile(path, np.frombuffer(table, dtype="<u8"), start, about["model"])
 
 
-_REMEDY = "remove it, or run `ragq models experts {}`"
+def is_outdated(model: Path) -> bool:
+    """Whether the expert file of `model` is of an earlier version, which cannot tell whether it is of these weights."""
+    try:
+        with expert_path(model).open("rb") as file:
+            return file.read(len(_EARLIER)) == _EARLIER
+    except OSError:
+        return False
 
 
 def _start(length: int, layout: Layout) -> int:
@@ -89,15 +98,27 @@ def _start(length: int, layout: Layout) -> int:
 
 
 def identity(model: Path, header: Gguf) -> str:
-    """32 hex digits that tell models apart: over the header and the routers, which no two trainings share."""
+    """32 hex digits that tell models apart: over the header, the routers, and samples of all tensors, as a training may
+    leave some of them as they were.
+    """
     digest = hashlib.blake2b(digest_size=16)
-    with model.open("rb") as file:
-        digest.update(file.read(header.data_start))
+    with model.open("rb", buffering=0) as file:
+        fd = file.fileno()
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        digest.update(os.pread(fd, header.data_start, 0))
         for tensor in header.tensors:
             if ".ffn_gate_inp." in tensor.name:
-                file.seek(tensor.offset)
-                digest.update(file.read(tensor.nbytes))
+                digest.update(os.pread(fd, tensor.nbytes, tensor.offset))
+        for at in _samples(header):
+            digest.update(os.pread(fd, PAGE, at))
     return digest.hexdigest()
+
+
+def _samples(header: Gguf) -> list[int]:
+    """Where the blocks begin that stand for the data: SAMPLES spread over all of it, and the middle of each tensor."""
+    last = max(header.file_bytes - PAGE, header.data_start)
+    spread = [header.data_start + (last - header.data_start) * n // (SAMPLES - 1) for n in range(SAMPLES)]
+    return sorted({*spread, *(t.offset + max(t.nbytes - PAGE, 0) // 2 for t in header.tensors)})
 
 
 def _about(model: Path, header: Gguf, layout: Layout) -> dict[str, Any]:

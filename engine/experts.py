@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ragq.engine.dense_file import dense_path, has_dense_file
 from ragq.engine.expert_cache import ExpertCache
-from ragq.engine.expert_file import identity, open_expert_file
+from ragq.engine.expert_file import expert_path, identity, is_outdated, open_expert_file
 from ragq.engine.expert_layout import Layout, expert_layout
 from ragq.engine.expert_source import AlignedSource, ExpertSource, ScatteredSource
 from ragq.engine.facts import Facts
@@ -100,13 +100,20 @@ class Experts:
         budget: int,
         history: Path | None = None,
     ) -> None:
-        """`history` is the folder where it is kept which experts were used.
+        """`history` is the folder where it is kept which experts were used; `note` tells why an expert file is not used.
 
-        Raises ModelError when the expert file is damaged or the model cannot be read.
+        Raises ModelError when the expert file or the dense file is damaged or of another model, or the model cannot be
+        read.
         """
         self.layout = layout
         self.lock = Lock()
-        file = open_expert_file(path, model.header, layout)
+        outdated = is_outdated(path)
+        file = None if outdated else open_expert_file(path, model.header, layout)
+        self.note = (
+            f"{expert_path(path)}: of an earlier version and not used; make it anew with `ragq models experts {path}`"
+            if outdated
+            else ""
+        )
         try:
             self.source: ExpertSource = AlignedSource(file, layout) if file else ScatteredSource(path, layout)
         except OSError as error:
@@ -120,7 +127,9 @@ class Experts:
         self._predictor = Predictor(model, path, layout)
         # A source that reads nothing beside the computation gains nothing by reading sooner.
         self.controller = Controller(self._predictor.ways() if self.is_direct else [OFF])
-        self._kept = None if history is None else history / f"{identity(path, model.header)}.npy"
+        self._kept = (
+            None if history is None else history / f"{file.digest if file else identity(path, model.header)}.npy"
+        )
         self._warming: Thread | None = None
         self._busy = False
         self._tap: Tap | None = None

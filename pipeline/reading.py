@@ -69,6 +69,13 @@ DENIED = 1.0
 _HOW = re.compile(r"\b(?:how\s+(?:often|long)|cada\s+cuanto|cuanto\s+tiempo)\b")
 
 
+def _problem_with_experts(engine: LlamaEngine) -> str:
+    """Why the experts are not streamed as wished, or ""."""
+    if engine.expert_note:
+        return f"expert_ram does nothing here: {engine.expert_note}"
+    return engine.experts.note if engine.experts is not None else ""
+
+
 def read_evidence(
     home: Home, question: Question, summary: str, reply: Reply, gate: Gate, tables: Tables, trace: Trace
 ) -> Iterator[Event]:
@@ -77,8 +84,8 @@ def read_evidence(
     with trace.stage("engine.load") as note:
         engine = home.engine()
         note["model"] = settings.model
-        if engine.expert_note:
-            note["problem"] = f"expert_ram does nothing here: {engine.expert_note}"
+        if problem := _problem_with_experts(engine):
+            note["problem"] = problem
     yield StageEvent(trace.stages[-1])
     with engine.lock, trace.stage("engine") as note:
         if settings.tokens is not None:

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from ragq.cache.prefix import PrefixCache, prepare
 from ragq.engine import tap
+from ragq.engine.dense_file import dense_path
 from ragq.engine.expert_file import convert, expert_path
 from ragq.engine.experts import read_budget
+from ragq.engine.gguf import read_gguf
 from ragq.engine.llama import LlamaEngine
 from ragq.engine.ngram import NGram
 from ragq.engine.speculative import Speculator
@@ -163,6 +165,49 @@ def test_an_expert_file_that_is_cut_short_or_of_another_model_is_refused(model, 
     flip(expert_path(model), 100)
     with pytest.raises(ModelError, match="damaged"):
         opened(model, expert_ram="25%")
+
+
+@pytest.mark.parametrize("tensor", ["blk.1.ffn_gate_exps.weight", "blk.2.attn_q.weight", "token_embd.weight"])
+def test_an_expert_file_of_earlier_weights_behind_the_same_routers_is_refused(model, tensor):
+    changed = next(t for t in read_gguf(model).tensors if t.name == tensor)
+    with model.open("r+b") as file:
+        file.seek(changed.offset)
+        data = np.frombuffer(file.read(changed.nbytes), dtype=np.uint8)
+        file.seek(changed.offset)
+        file.write((data ^ 1).tobytes())
+    with pytest.raises(ModelError, match=f"another model .*`ragq models experts {model}`"):
+        opened(model, expert_ram="25%")
+    convert(model)
+    with opened(model, expert_ram="25%") as engine:
+        np.testing.assert_array_equal(logits(engine), resident(model))
+
+
+def test_a_dense_file_with_a_changed_byte_or_cut_short_is_refused(model):
+    path = dense_path(model)
+    size, after = path.stat().st_size, read_gguf(path).spans["ragq.dense_xxh3"][1]
+    for at in (40, after - 1, size // 2, size - 1):
+        flip(path, at)
+        with pytest.raises(ModelError, match=f"dense.gguf.*`ragq models experts {model}`"):
+            opened(model, expert_ram="25%")
+        flip(path, at)
+    with opened(model, expert_ram="25%") as engine:
+        assert engine.experts.opened_dense
+    os.truncate(path, size - 4096)
+    with pytest.raises(ModelError, match=f"dense.gguf: cut short .*`ragq models experts {model}`"):
+        opened(model, expert_ram="25%")
+
+
+def test_an_expert_file_of_an_earlier_version_is_not_used_and_that_is_told(model):
+    expected = resident(model)
+    with expert_path(model).open("r+b") as file:
+        file.write(b"RAGQEXP1")
+    with opened(model, expert_ram="25%") as engine:
+        np.testing.assert_array_equal(logits(engine), expected)
+        assert f"`ragq models experts {model}`" in engine.experts.note
+    convert(model)
+    with opened(model, expert_ram="25%") as engine:
+        assert engine.experts.opened_dense
+        assert engine.experts.note == ""
 
 
 def test_a_disk_that_fails_is_an_error_and_the_model_still_closes(model):
