@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ragq.index.hit import Hit
+from ragq.index.struck import unstruck
 
 Cuts = tuple[tuple[int, int], ...]
 
@@ -25,10 +26,11 @@ class Excerpt:
 
     @property
     def text(self) -> str:
-        """What is left, as a model reads it."""
-        if not self.cuts:
+        """What is left, as a model reads it: not what is struck out."""
+        said = unstruck(self.hit.chunk.text)
+        if not self.cuts and said == self.hit.chunk.text:
             return self.quote
-        return without(self.hit.chunk.text, self.cuts, self.start, self.end)
+        return without(said, self.cuts, self.start, self.end)
 
     @property
     def quote(self) -> str:

@@ -18,6 +18,7 @@ from ragq.index.embed import Embedder
 from ragq.index.fusion import z_scores
 from ragq.index.hit import Hit
 from ragq.index.inert import order_spans
+from ragq.index.struck import is_struck, unstruck
 from ragq.index.tokenizer import tokenize
 
 # A chunk's score counts this much beside a sentence's own two.
@@ -35,11 +36,11 @@ Bonus = Callable[[Hit, str], float]
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Char spans of the sentences and list items of a chunk; orders to the model are left out."""
+    """Char spans of the sentences and list items of a chunk; orders to the model and what is struck out are left out."""
     orders = order_spans(text)
     edges = {edge for span in orders for edge in span}
     cuts = sorted({0, len(text), *line_ends(text, 0, len(text)), *sentence_ends(text, 0, len(text)), *edges})
-    spans = [(a, b) for a, b in itertools.pairwise(cuts) if text[a:b].strip()]
+    spans = [(a, b) for a, b in itertools.pairwise(cuts) if text[a:b].strip() and not is_struck(text[a:b])]
     return [(a, b) for a, b in spans if not any(a >= start and b <= end for start, end in orders)]
 
 
@@ -78,7 +79,7 @@ def rank(
     spans = [(h, i, a, b) for h in hits for i, (a, b) in enumerate(sentences(h.chunk.text))]
     if not spans:
         return Ranked([], np.zeros(0, dtype=np.float32))
-    texts = [h.chunk.text[a:b].strip() for h, _, a, b in spans]
+    texts = [unstruck(h.chunk.text[a:b]).strip() for h, _, a, b in spans]
     lexical = np.array(
         [
             _overlap(t, terms) + HEADING_WEIGHT * _overlap(" ".join(h.chunk.heading), terms)

@@ -7,6 +7,8 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
+from ragq.index.struck import as_word, has_struck, in_struck
+
 # A line that ends before this column ended on purpose; a longer one may have been wrapped.
 WRAP_COLUMN = 50
 
@@ -63,8 +65,11 @@ def line_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
     """Cut after sentences (English, Spanish, Chinese and Japanese), not after abbreviations such as `mg.`, nor between an
-    item and its number.
+    item and its number, nor within struck words or behind them.
     """
+    if has_struck(text, start, end):
+        yield from (start + cut for cut in sentence_ends(as_word(text[start:end]), 0, end - start))
+        return
     for match in _SENTENCE_END.finditer(text, start, end):
         before = text[max(start, match.start() - 20) : match.start()]
         if match[0][0] != "." or not (_is_abbreviation(before) or _NUMBER.search(before)):
@@ -85,17 +90,18 @@ LEVELS: tuple[Boundaries, ...] = (paragraph_ends, line_ends, sentence_ends, clau
 
 
 class Quantities:
-    """Spans of numbers with their comparators and units (`0.5 mg`, `30–50 %`), which no cut may part."""
+    """Spans of numbers with their comparators and units (`0.5 mg`, `30–50 %`), and struck words, which no cut may part."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
+        self._text = text
         spans = [match.span() for match in _QUANTITY.finditer(text, start, end)]
         self._starts = [span[0] for span in spans]
         self._ends = [span[1] for span in spans]
 
     def parts(self, cut: int) -> bool:
-        """Tell whether a cut before character `cut` falls within a quantity."""
+        """Tell whether a cut before character `cut` falls within a quantity or struck words."""
         before = bisect_left(self._starts, cut) - 1
-        return before >= 0 and cut < self._ends[before]
+        return (before >= 0 and cut < self._ends[before]) or in_struck(self._text, cut)
 
 
 def splits_character(text: str, cut: int) -> bool:

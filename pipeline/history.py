@@ -10,6 +10,7 @@ from ragq.compress.scorer import DEFAULT
 from ragq.index.inert import without_orders
 from ragq.index.lock import writing
 from ragq.index.store import Shard
+from ragq.index.struck import unstruck
 from ragq.pipeline.evidence import STRUCTURED
 from ragq.pipeline.expect import estimate
 
@@ -41,7 +42,7 @@ def condense_notes(home: Home, owner: str) -> int:
             kept = own.condensed(maker(home))
             for name in (str(row["name"]) for row in own.documents()):
                 if name not in kept and not name.endswith(STRUCTURED):
-                    text = without_orders(own.document_text(name))
+                    text = without_orders(unstruck(own.document_text(name)))
                     left = condense(text, home.scorer(), lexicon, estimate, int(RATE * estimate(text)))
                     own.keep_condensed(name, maker(home), left.text)
                     made += 1

@@ -9,6 +9,7 @@ from ragq.compress.extractive import sentences
 from ragq.index.chunk import Chunk
 from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
+from ragq.index.struck import unstruck
 from ragq.index.tokenizer import fold
 from ragq.pipeline.cues import HEADINGS, PATTERNS
 from ragq.pipeline.evidence import Evidence
@@ -27,7 +28,7 @@ class Library:
         """The sentence of the drug's own page that names it with one of its classes, if there is one."""
         classes = set(self._lexicon.classes_of(drug))
         for chunk, quote in self._sentences(drug):
-            named = {m.name for m in self._lexicon.find(quote)}
+            named = {m.name for m in self._lexicon.find(unstruck(quote))}
             if drug in named and named & classes:
                 return _evidence(chunk, quote)
         return None
@@ -43,7 +44,7 @@ class Library:
         scored = []
         for chunk, quote in self._sentences(drug):
             last = fold(chunk.heading[-1]) if chunk.heading else ""
-            score = len(words & stems(f"{last} {quote}")) + sum(bool(p.search(last)) for p in asked)
+            score = len(words & stems(f"{last} {unstruck(quote)}")) + sum(bool(p.search(last)) for p in asked)
             # What it does with other drugs is asked by naming both.
             if score and not PATTERNS["interaction"].search(last):
                 scored.append((score, _evidence(chunk, quote)))
@@ -69,5 +70,5 @@ class Library:
 def _evidence(chunk: Chunk, quote: str) -> Evidence:
     section = " > ".join(chunk.heading)
     return Evidence(
-        quote, quote, chunk.document, chunk.shard, "library", section, chunk.page, 1.0, chunk.id, chunk.date
+        unstruck(quote), quote, chunk.document, chunk.shard, "library", section, chunk.page, 1.0, chunk.id, chunk.date
     )

@@ -11,6 +11,7 @@ from ragq.compress.extractive import sentences
 from ragq.index.inert import without_orders
 from ragq.index.lexicon import Lexicon, spelling
 from ragq.index.store import Shard
+from ragq.index.struck import is_struck, unstruck
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.said import (
@@ -201,7 +202,7 @@ class Notes:
 
     @cached_property
     def _names_of_patient(self) -> frozenset[str]:
-        return names_of_patient([c.text for shard in self._shards for c in shard.chunks()], self._recorded)
+        return names_of_patient([unstruck(c.text) for shard in self._shards for c in shard.chunks()], self._recorded)
 
     def has_dose(self, text: str) -> bool:
         """Whether a text holds a mass, a volume or units."""
@@ -224,7 +225,7 @@ class Notes:
                 break
             end = stop
         text = chunk.text[at:end].strip()
-        return replace(evidence, text=text, quote=text)
+        return replace(evidence, text=unstruck(text), quote=text)
 
     def latest(self) -> str:
         """Day (ISO 8601) of the latest dated document, "" when none is dated."""
@@ -246,18 +247,18 @@ class Notes:
 
     @cached_property
     def _words(self) -> set[str]:
-        return {t for shard in self._shards for chunk in shard.chunks() for t in tokenize(chunk.indexed_text)}
+        return {t for shard in self._shards for chunk in shard.chunks() for t in tokenize(unstruck(chunk.indexed_text))}
 
     @cached_property
     def _sentences(self) -> list[Evidence]:
         return [
             Evidence(
-                quote,
+                unstruck(quote),
                 quote,
                 chunk.document,
                 chunk.shard,
                 "notes",
-                without_orders(" > ".join((*chunk.heading, heading)) if heading else " > ".join(chunk.heading)),
+                without_orders(unstruck(" > ".join((*chunk.heading, heading) if heading else chunk.heading))),
                 chunk.page,
                 1.0,
                 chunk.id,
@@ -302,7 +303,7 @@ def _under_headings(text: str) -> list[tuple[str, str]]:
                 and _is_heading(first, text)
             ):
                 heading, row = first.strip(" :"), rest.strip()
-            if row:
+            if row and not is_struck(row):
                 found.append((heading, row))
     return found
 

@@ -7,11 +7,12 @@ from itertools import pairwise
 
 from ragq.index.boundary import paragraph_ends, sentence_ends
 from ragq.index.inert import without_orders
+from ragq.index.struck import unstruck
+from ragq.pipeline import words
 from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.notes import COLUMNS, table_rows
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import ITEM, as_sentence
-from ragq.pipeline.words import stems
 
 # A longer passage is quoted by the sentences that bear on the question, and those between them.
 MAX_SENTENCES = 3
@@ -41,6 +42,11 @@ def as_quote(evidence: Evidence, question: Question, wanted: set[str], latest: s
 def is_plan(evidence: Evidence) -> bool:
     """Whether a line stands under a plan: what was to happen, which may not have."""
     return bool(_PLAN.search(evidence.section.rpartition(" > ")[2])) and not _SETTLED.search(evidence.text)
+
+
+def stems(text: str) -> set[str]:
+    """Stems of a text's words but those that are struck out."""
+    return words.stems(unstruck(text))
 
 
 def shortened(text: str, wanted: set[str], to_end: bool = False) -> str:

@@ -18,6 +18,7 @@ from ragq.index.rerank import Reranker, rerank
 from ragq.index.retrieve import idfs_of, in_known_forms, make_query, retrieve
 from ragq.index.spans import protected
 from ragq.index.store import Shard
+from ragq.index.struck import unstruck
 from ragq.index.tokenizer import fold
 from ragq.pipeline.budget import MODEL_DEPTH, RERANK_DEPTH, TOKENS, Found, Plan, choose, plans
 from ragq.pipeline.distil import distil, room
@@ -194,7 +195,7 @@ def _evidence(excerpt: Excerpt) -> Evidence:
         document=chunk.document,
         shard=chunk.shard,
         origin="retrieve",
-        section=without_orders(" > ".join(chunk.heading)),
+        section=without_orders(unstruck(" > ".join(chunk.heading))),
         page=chunk.page,
         score=excerpt.hit.score,
         chunk=chunk.id,

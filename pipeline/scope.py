@@ -9,6 +9,7 @@ from ragq.index.hit import Hit
 from ragq.index.inert import without_orders
 from ragq.index.retrieve import in_known_forms, make_query, retrieve
 from ragq.index.store import Shard
+from ragq.index.struck import unstruck
 from ragq.tools.result import Line
 from ragq.tools.scope import Scope, open_scope
 
@@ -30,9 +31,9 @@ def scope_of(home: Home, shards: Sequence[Shard]) -> Scope:
 
 
 def _line(hit: Hit) -> Line:
-    """A passage less the orders that someone wrote into it."""
+    """A passage less what is struck out and the orders that someone wrote into it."""
     chunk = hit.chunk
     return Line(
-        document=chunk.document, shard=chunk.shard, quote=without_orders(chunk.text),
+        document=chunk.document, shard=chunk.shard, quote=without_orders(unstruck(chunk.text)),
         section=" > ".join(chunk.heading), chunk=chunk.id, date=chunk.date,
     )  # fmt: skip

@@ -25,7 +25,7 @@ def _pieces(node: Element) -> Iterator[str]:
     edge = "\n" if node.tag in _LINES else ""
     yield edge
     if node.tag == "tr":
-        cells = [flat(" ".join(cell.itertext())) for cell in node if cell.tag in ("td", "th")]
+        cells = [flat("".join(_pieces(cell))) for cell in node if cell.tag in ("td", "th")]
         yield f"\n{' | '.join(cells) if any(cells) else ''}\n"
         return
     yield "\n" if node.tag == "br" else "- " if node.tag == "item" else ""

@@ -12,11 +12,17 @@ from ragq.index.document import Document
 from ragq.index.load.sheet import Sheet, printable
 from ragq.index.load.source import Source
 from ragq.index.load.text import decode, find_date
+from ragq.index.struck import mark_struck
 
 _DROPPED = ("script", "style", "nav", "template", "noscript", "iframe", "object", "svg", "head", "button", "select")
 _HIDING = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?:font-size|opacity)\s*:\s*0*(?:\.0*)?(?![\d.])", re.I
 )
+_STRIKES = ("del", "s", "strike")
+_STRIKING = re.compile(r"text-decoration(?:-line)?\s*:[^;{}]{0,80}line-through", re.I)
+_RULE = re.compile(r"(?<![^{}])([^{}]+)\{([^{}]*)\}")
+# Selectors that tell by themselves what they choose: `.old`, `td.old`, `#old`.
+_SELECTOR = re.compile(r"([\w-]*)(?:([.#])([\w-]+))?")
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _PARAGRAPHS = ("p", "ul", "ol", "dl", "blockquote", "section", "article", "main", "header", "footer", "aside", "figure",
                "form", "hr", "address", "fieldset")  # fmt: skip
@@ -38,7 +44,9 @@ def load_html(source: Source) -> Document:
     soup = _parse(source)
     title = _flat(soup.title.get_text()) if soup.title else ""
     day = next((iso_day(meta.get("content")) for meta in soup.find_all("meta", attrs={"name": "date"})), None)
+    rules = " ".join(style.get_text() for style in soup.find_all("style"))
     _drop_invisible(soup)
+    _mark_struck(soup, rules)
     sheet = Sheet()
     path: list[tuple[int, str]] = []
     for block in _blocks(soup):
@@ -88,6 +96,29 @@ def _drop_invisible(soup: Any) -> None:  # noqa: ANN401
         node.extract()
     for tag in soup.find_all(lambda tag: tag.name in _DROPPED or _is_hidden(tag)):
         tag.extract()
+
+
+def _mark_struck(soup: Any, rules: str) -> None:  # noqa: ANN401
+    """Mark the text inside what is struck out by its tag, its own style or a plain rule of the page's style sheet."""
+    chosen = [
+        found.groups(default="")
+        for names, look in _RULE.findall(rules)
+        if _STRIKING.search(look)
+        for name in names.split(",")
+        if (found := _SELECTOR.fullmatch(name.strip()))
+    ]
+    struck = soup.find_all(lambda tag: _is_struck(tag, chosen))
+    inside = {id(text): text for tag in struck for text in tag.find_all(string=True)}
+    for text in inside.values():
+        words = str(text) if text.find_parent("pre") else re.sub(r"\s+", " ", text)
+        text.replace_with(mark_struck(words))
+
+
+def _is_struck(tag: Any, chosen: list[tuple[str, ...]]) -> bool:  # noqa: ANN401
+    if tag.name in _STRIKES or _STRIKING.search(str(tag.get("style", ""))):
+        return True
+    own = {".": tag.get("class") or [], "#": [tag.get("id")], "": [""]}
+    return any(name in ("", tag.name) and value in own[kind] for name, kind, value in chosen)
 
 
 def _is_hidden(tag: Any) -> bool:  # noqa: ANN401

@@ -11,6 +11,7 @@ from ragq.index.document import Document, Section
 from ragq.index.load.frontmatter import split_front_matter, words
 from ragq.index.load.source import Source
 from ragq.index.load.text import find_date, source_text
+from ragq.index.struck import mark_struck
 
 # What is longer than this is a paragraph that begins with "#", and stays body text.
 MAX_HEADING_CHARS = 200
@@ -21,6 +22,13 @@ _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _NO_PARAGRAPH = re.compile(r"\s*$| {4}|\t|\s*(?:[-*+>|]|\d+[.)])(?:\s|$)|\s*[-*_=]{3,}\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _EMPHASIS = re.compile(r"(\*\*|__|`)(.+?)\1")
+
+# Struck out in Markdown (two tildes, within a paragraph) or in the HTML that it may hold; a row of three is a fence.
+_STRUCK = re.compile(
+    r"(?<![~\\])~~(?=[^\s~])((?:[^\n~]|~(?!~)|\n(?!\s*(?:\n|[-*+#>|]|\d+[.)])))+?)(?<=[^\s~])~~(?!~)"
+    r"|<(del|s|strike)(?:\s[^<>]*)?>((?:(?!\n\s*\n|<\2\b).)*?)</\2\s*>",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class Heading(NamedTuple):
@@ -41,9 +49,10 @@ def load_markdown(source: Source) -> Document:
 def read_markdown(source: Source) -> tuple[dict[str, Any], str]:
     """Split a source into front matter values and text. Raises LoadError as `load_markdown` does."""
     try:
-        return split_front_matter(source_text(source))
+        values, text = split_front_matter(source_text(source))
     except ValueError as error:
         raise source.refuse(str(error)) from error
+    return values, _STRUCK.sub(lambda found: mark_struck(found[1] or found[3]), text)
 
 
 def markdown_document(source: Source, values: dict[str, Any], text: str) -> Document:

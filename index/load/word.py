@@ -16,6 +16,7 @@ from ragq.index.document import Document
 from ragq.index.load.sheet import Sheet, printable
 from ragq.index.load.source import Source
 from ragq.index.load.text import find_date
+from ragq.index.struck import mark_struck
 
 # lxml ships no types.
 Element = Any
@@ -210,7 +211,7 @@ def _run(run: Element) -> str:
     if not text.strip() or look is None:
         return text
     if _is_on(look, "strike") or _is_on(look, "dstrike"):
-        return f"[struck out: {text.strip()}]"
+        return mark_struck(text)
     # 10 to the 9th must not become 109.
     return f"^{text}" if _value(look, "vertAlign") == "superscript" and text.strip().isdigit() else text
 

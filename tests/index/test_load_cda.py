@@ -282,6 +282,8 @@ def test_a_lone_section_without_namespaces_is_read(tmp_path):
 def test_a_deleted_passage_is_left_out(tmp_path):
     text = 'Take <content revised="delete">warfarin</content><content>apixaban</content>'
     assert put(tmp_path, document(section("1", "Plan", text=text))).text.endswith("Take apixaban")
+    table = f"<table><tr><td>{text}</td><td>2.4</td></tr></table>"
+    assert put(tmp_path, document(section("1", "Plan", text=table))).text.endswith("Take apixaban | 2.4")
 
 
 def test_encodings_and_names(tmp_path):
