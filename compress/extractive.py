@@ -169,8 +169,9 @@ def joined(ranked: Ranked, kept: Collection[int], cuts: Mapping[int, Cuts] | Non
     for i in sorted(kept):
         hit, number, start, end = ranked.spans[i]
         cut, score = (cuts or {}).get(i, ()), float(ranked.scores[i])
-        if out and last == (hit, number - 1) and out[-1].hit is hit:
-            before = out[-1]
+        before = out[-1] if out and last == (hit, number - 1) and out[-1].hit is hit else None
+        # What stands between two sentences is an order to the model, or struck out.
+        if before and not hit.chunk.text[before.end : start].strip():
             out[-1] = Excerpt(hit, before.start, end, max(before.score, score), before.cuts + cut)
         else:
             out.append(Excerpt(hit, start, end, score, cut))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from itertools import pairwise
 
 from ragq.index.boundary import sentence_ends
@@ -44,12 +45,26 @@ _ORDER = re.compile(
     | \btranslate\s+everything\b
     | \[/?(?:system|inst|assistant|user)\]
     | <\|?(?:im_start|im_end|system|assistant|user)\|?>
-    """,
+    """.replace(r"\s+", r"[\s*_~`]+"),  # marks of Markdown may stand between the words
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 
-
 _PIECE = re.compile(r";\s*|\]\s*")
+# Marks of Markdown between letters, and the one that counts as a letter.
+_MARKS = re.compile(r"(?<=[^\W_])[_*~`]+(?=[^\W_])|_+")
+# What English and Spanish are written with disguises nothing.
+_USUAL = re.compile(r"[\x00-\x7fÁÉÍÓÚÜÑáéíóúüñ¿¡«»“”‘’–—…·•°ºªµ±×≤≥→\xa0]*")
+# Letters that look like Latin ones: Cyrillic, Greek, small capitals and phonetic signs.
+_ALIKE = str.maketrans({
+    other: latin
+    for latin, others in {
+        "a": "аАαΑᴀɑ", "b": "ВвΒβʙ", "c": "сСϲϹᴄ", "d": "ԁᴅ", "e": "еЕεΕᴇ", "f": "ϝꜰ", "g": "ɡɢԍ", "h": "НһΗʜ",
+        "i": "іІιΙıɪɩ", "j": "јЈϳᴊ", "k": "кКκΚᴋ", "l": "ӏӀʟ", "m": "мМΜᴍ", "n": "пηΝɴ", "o": "оОοΟᴏ", "p": "рРρΡᴘ",
+        "q": "ԛ", "r": "гʀ", "s": "ѕЅꜱ", "t": "тТτΤᴛ", "u": "υᴜ", "v": "ѵνᴠ", "w": "ԝωᴡ", "x": "хХχΧ", "y": "уУγΥʏ",
+        "z": "Ζᴢ",
+    }.items()
+    for other in others
+})  # fmt: skip
 
 
 def order_spans(text: str) -> list[tuple[int, int]]:
@@ -60,13 +75,29 @@ def order_spans(text: str) -> list[tuple[int, int]]:
     spans = []
     for line in re.finditer(r"[^\n]+", text):
         start, end = line.span()
-        if _ORDER.search(line.group()):
+        if _gives_order(line.group()):
             cuts = sorted(
                 {start, end, *sentence_ends(text, start, end), *(m.end() for m in _PIECE.finditer(text, start, end))}
             )
-            first = next((a for a, b in pairwise(cuts) if _ORDER.search(text[a:b])), start)
+            first = next((a for a, b in pairwise(cuts) if _gives_order(text[a:b])), start)
             spans.append((first, end))
     return spans
+
+
+def _gives_order(text: str) -> bool:
+    """Whether a text gives an order, as it stands or in the letters that a reader takes it for."""
+    if _ORDER.search(text):
+        return True
+    plain = text if _USUAL.fullmatch(text) else _undisguised(text)
+    # Between letters marks may stand in a word (`in**struct**ions`) or between words (`ignore_all`).
+    copies = {_MARKS.sub("", plain), _MARKS.sub(" ", plain)} - {text}
+    return any(_ORDER.search(copy) for copy in copies)
+
+
+def _undisguised(text: str) -> str:
+    """The text in plain letters: without accents and what is not seen, and Latin for what looks so."""
+    letters = unicodedata.normalize("NFKD", text).translate(_ALIKE)
+    return "".join(c for c in letters if unicodedata.category(c) not in ("Cf", "Mn"))
 
 
 def without_orders(text: str) -> str:
