@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragq.cache.prefix import Prepared, prepare
-from ragq.compress.extractive import sentences
 from ragq.engine.generation import Generation
 from ragq.engine.sampling import Sampling
-from ragq.index.spans import relatives, speaks_of
-from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Sentence
-from ragq.pipeline.answer_type import places
+from ragq.pipeline.bearing import held, quote_picks
+from ragq.pipeline.copying import copy_words
 from ragq.pipeline.decide import Asked, answerable, coverage, shares, supported, threshold
 from ragq.pipeline.events import Event, StageEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate, strip_marks
 from ragq.pipeline.judge import Judge, open_judge
 from ragq.pipeline.language import may_be
-from ragq.pipeline.opposite import affirms_denied
-from ragq.pipeline.person import asks_for_role, asks_who, names_somebody
-from ragq.pipeline.pick import Pick, pick_lines, quotable, weighed
+from ragq.pipeline.pick import pick_lines, quotable, weighed
 from ragq.pipeline.question import Question
-from ragq.pipeline.quote import as_quote, is_plan, shortened
-from ragq.pipeline.reason import gives_reason
 from ragq.pipeline.refuse import reason
 from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.sentences import Sentences, without_yes_or_no
-from ragq.pipeline.span import AHEAD, Span, copied, fresh_starts, whole
-from ragq.pipeline.tables import Tables, as_sentence, say
+from ragq.pipeline.span import AHEAD, copied
+from ragq.pipeline.tables import Tables
 from ragq.pipeline.trace import Trace
-from ragq.pipeline.unlisted import changes_another
-from ragq.pipeline.words import content, forms, stems
+from ragq.pipeline.words import content
 
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
@@ -44,36 +36,7 @@ if TYPE_CHECKING:
 
 # Of the lines that the model names, so many are tried as a quote.
 MAX_BEARING = 4
-# A note's reason stands in the sentences after the one that names the matter.
-NEXT_SENTENCES = 2
-# A line that has this share of the choice is quoted even where it shares no word with the question.
-SURE_PICK = 0.6
-# Words of a question that a line about anything may hold.
-_WHEN = stems("before after next again still first antes después próximo próxima siguiente")
 _NO = re.compile(r"\b(?:no|not|never|without|denies|denied|nil|sin|niega|nunca)\b", re.IGNORECASE)
-# Words copied from another place than the model's first choice are at least so likely to it, each (log).
-LEAST_LOG = -4.0
-_DEFINES = re.compile(
-    r"\W*(?:what\s+(?:is|are|was|were)|define|que\s+(?:es|son|era|eran)|what\s+does\b.*\b(?:mean|stand\s+for)\b)"
-)
-# So much less of a question for what happened does a plan hold.
-PLANNED = 1.5
-# So much less of a question for a person does a line that names none.
-NAMELESS = 3.0
-# And of a question for what holds for anybody, a line of the patient's own.
-OWN = 0.7
-# And one that starts or stops another drug than the one whose start or stop is asked about: it holds the words all the same.
-ANOTHER = 1.5
-# And one that tells of what the question says is not there.
-DENIED = 1.0
-_HOW = re.compile(r"\b(?:how\s+(?:often|long)|cada\s+cuanto|cuanto\s+tiempo)\b")
-
-
-def _problem_with_experts(engine: LlamaEngine) -> str:
-    """Why the experts are not streamed as wished, or ""."""
-    if engine.expert_note:
-        return f"expert_ram does nothing here: {engine.expert_note}"
-    return engine.experts.note if engine.experts is not None else ""
 
 
 def read_evidence(
@@ -132,10 +95,10 @@ def read_evidence(
             short = settings.mode == "normal"
             ahead = 0 if settings.speculate == "off" else AHEAD
             copy = partial(copied, engine, prompt.tokens, boundaries, ahead=ahead)
-            yield from _copy(copy, question.text, reply, tables, short, trace, note)
+            yield from copy_words(copy, question.text, reply, tables, short, trace, note)
         else:
             picks = pick_lines(engine, prompt.tokens, boundaries, len(reply.evidence))
-            reply.picks = weighed(picks, _held(question, reply, tables))
+            reply.picks = weighed(picks, held(question, reply, tables))
             note["picks"] = [[p.number, round(p.share, 3)] for p in reply.picks[:MAX_BEARING]]
         _note_prefill(reply, len(prompt.tokens), trace)
         if way == "word":
@@ -143,7 +106,14 @@ def read_evidence(
             yield from _judged(reply, judge, settings.mode, trace)
     yield StageEvent(trace.stages[-1])
     if not reply.sentences:
-        yield from _quote_picks(question, reply, tables, trace)
+        yield from quote_picks(question, reply, tables, trace)
+
+
+def _problem_with_experts(engine: LlamaEngine) -> str:
+    """Why the experts are not streamed as wished, or ""."""
+    if engine.expert_note:
+        return f"expert_ram does nothing here: {engine.expert_note}"
+    return engine.experts.note if engine.experts is not None else ""
 
 
 def _stated(judge: Judge, question: Question, reply: Reply, tables: Tables) -> float | None:
@@ -156,26 +126,6 @@ def _stated(judge: Judge, question: Question, reply: Reply, tables: Tables) -> f
     held = shares(question.text, reply.evidence, tables.lexicon)
     denied = any(h == 1.0 and _NO.search(e.text) for h, e in zip(held, reply.evidence, strict=True))
     return 0.0 if denied else stated
-
-
-def _held(question: Question, reply: Reply, tables: Tables) -> list[float]:
-    """What each line holds of the question's words, less for a plan where it is asked what happened and for one that names
-    nobody where it is asked who, tells of the patient where it is asked of anybody, changes another drug than the one asked about, or
-    affirms what the question denies.
-    """
-    of_past = question.asks_what_happened()
-    # A dose, and how long or often, may be asked of either.
-    of_anybody = question.is_general() and "dose" not in question.intents and not _HOW.search(fold(question.text))
-    words = _wanted(question, tables)
-    return [
-        h
-        - PLANNED * (of_past and is_plan(e))
-        - NAMELESS * _names_nobody_asked_for(e, question, reply, words)
-        - OWN * (of_anybody and not e.shard.startswith("shared:"))
-        - ANOTHER * changes_another(question, e, tables)
-        - DENIED * affirms_denied(question.text, f"{e.section}. {e.text}", tables.lexicon)
-        for h, e in zip(shares(question.text, reply.evidence, tables.lexicon), reply.evidence, strict=True)
-    ]
 
 
 def _word(
@@ -212,113 +162,6 @@ def _word(
         _note_generation(note, reply, body, len(prompt.tokens))
         note["blocks"] = {b.name: len(b.tokens) for b in prompt.blocks}
         note["text"] = prompts.WORDING[question.language].lead + lead + body.text
-
-
-def _copy(
-    copy: Callable[..., Span | None],
-    question: str,
-    reply: Reply,
-    tables: Tables,
-    short: bool,
-    trace: Trace,
-    note: dict[str, Any],
-) -> Iterator[Event]:
-    """The words of the evidence that answer the question, or the whole sentence that they stand in."""
-    lines = [" ".join(e.text.split()) for e in reply.evidence]
-    # A line that asks answers nothing.
-    lines = ["" if line.endswith("?") else line for line in lines]
-    asked = content(question) | _parts(question)
-    found = copy(lines)
-    starts = places(lines, question, asked)
-    # The model likes to name what the question names: then what answers it is somewhere else, but for a definition.
-    if found and starts is not None and not any(found.start <= i < found.end for i in starts[found.line]):
-        found = _likely(copy(lines, lambda line: starts[lines.index(line)])) or found
-    if found and not _parts(found.text) - asked and not _DEFINES.match(fold(question)):
-        found = _likely(copy(lines, lambda line: fresh_starts(line, asked))) or found
-    if found is None:
-        return
-    note |= {"span": found.text, "log_probability": round(found.log_probability, 3)}
-    line = lines[found.line]
-    # Where nothing else was found, what answers may stand beside them: in their sentence, or in the line.
-    text = whole(line, found.text, found.start, tables.lexicon, short and bool(_parts(found.text) - asked))
-    if not _parts(text) - asked:
-        text = shortened(line, asked, to_end=True)
-    if content(text):
-        yield from emit(reply, Sentence(as_sentence(text), (found.line + 1,), "quote", "words of the line"), trace)
-
-
-def _likely(span: Span | None) -> Span | None:
-    """A span that the model may have meant."""
-    return span if span and span.log_probability > LEAST_LOG else None
-
-
-def _parts(text: str) -> set[str]:
-    """Stems of a text's words, and not of words with a hyphen as a whole; and its digits, which may be the answer."""
-    return content(text.replace("-", " ")) | {t for t in tokenize(text) if t.isdigit()}
-
-
-def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:
-    """The lines chosen that bear on the question: of a relative only those that speak of one."""
-    words = _wanted(question, tables)
-    # `Go on as before` has nothing to do with where she lived before.
-    words = words - _WHEN or words
-    kin = {s.norm for s in relatives(question.text)}
-    wanted = {m.name for m in question.mentions}
-    for pick in (p for p in reply.picks if p.number in quotable(reply.picks)):
-        line = reply.evidence[pick.number - 1]
-        there = f"{line.section} {line.text}"
-        if _names_nobody_asked_for(line, question, reply, words):
-            continue
-        if kin and not any(speaks_of(there, relation) for relation in kin):
-            continue
-        named = wanted & {m.name for m in tables.lexicon.find(there)}
-        sure = pick.share >= SURE_PICK and (kin or not _only_of_others(line, tables))
-        if named or words & stems(there) or sure:
-            yield pick
-
-
-def _names_nobody_asked_for(line: Evidence, question: Question, reply: Reply, words: set[str]) -> bool:
-    """Whether a line of the record names no person, or, where a role is asked for, none of that role, to a question of who."""
-    if reply.patient is None or question.is_general() or not asks_who(question.text):
-        return False
-    of_role = not asks_for_role(question.text) or bool(words & stems(f"{line.section} {line.text}"))
-    return not (of_role and names_somebody(line.text))
-
-
-def _wanted(question: Question, tables: Tables) -> set[str]:
-    """Stems of the question's words and of what stands for them."""
-    return set[str]().union(*forms(question.text, tables.lexicon).values())
-
-
-def _of_others(text: str, question: Question, tables: Tables) -> bool:
-    """Whether a line says of somebody else what is asked of the patient: a relative stands before the condition or drug."""
-    asked = {m.name for m in question.mentions if m.kind in ("condition", "drug", "unknown-drug")}
-    said = [m for m in tables.lexicon.find(text) if m.name in asked]
-    return bool(said) and not relatives(question.text) and all(tables.notes.is_anothers(text[: m.start]) for m in said)
-
-
-def _only_of_others(line: Evidence, tables: Tables) -> bool:
-    """Whether every sentence of a line speaks of somebody beside the patient."""
-    return all(tables.notes.is_anothers(line.text[a:b]) for a, b in sentences(line.text))
-
-
-def _quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
-    """The chosen lines themselves, each only if it bears on the question; to a `why`, with what follows them."""
-    picks = list(_bearing(question, reply, tables))
-    wanted = _wanted(question, tables)
-    several = len({reply.evidence[p.number - 1].date for p in picks}) > 1
-    for pick in picks:
-        line = reply.evidence[pick.number - 1]
-        if "why" in question.intents and line.date and not gives_reason(line.text):
-            line = reply.evidence[pick.number - 1] = tables.notes.with_next(line, NEXT_SENTENCES)
-        text = as_quote(line, question, wanted, reply.latest, several)
-        if _names_nobody_asked_for(replace(line, text=text), question, reply, wanted):
-            text = as_quote(line, question, set(), reply.latest, several)
-        if reply.patient is not None and _of_others(text, question, tables):
-            text = say(question, "of_others", line=text)
-        yield from emit(reply, Sentence(text, (pick.number,), "quote", "the line itself"), trace)
-    if not reply.sentences:
-        reply.refusal = reply.silent or reason("unrelated", question.language)
 
 
 def _judged(reply: Reply, judge: Judge, mode: str, trace: Trace) -> Iterator[Event]:
