@@ -14,7 +14,7 @@ from ragq.index.add import add
 from ragq.index.remove import remove_shard
 from ragq.pipeline import repeat
 
-READ = "¿interacción con anticoagulante?"
+READ = "Why does she fear bleeding?"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_ten_at_once_run_the_model_once_and_other_words_not_at_all(rag):
         t.join()
     assert sorted(a.cache["status"] for a in found) == ["hit"] * 9 + ["miss"]
     assert len({a.text for a in found}) == 1
-    alike = rag.ask("¿interacción con el anticoagulante?", "42")
+    alike = rag.ask("Why does she fear the bleeding?", "42")
     assert alike.cache["how"] == "alike"
     assert alike.cache["score"] >= alike.cache["threshold"] > 0
     assert alike.trace[-1].detail == {
@@ -40,9 +40,9 @@ def test_ten_at_once_run_the_model_once_and_other_words_not_at_all(rag):
         **{k: alike.cache[k] for k in ("made", "similarity", "score", "threshold")},
     }  # fmt: skip
     assert alike.cache["question"] == READ
-    assert alike.question == "¿interacción con el anticoagulante?"
+    assert alike.question == "Why does she fear the bleeding?"
     assert alike.text == found[0].text
-    assert rag.ask("¿ninguna interacción con el anticoagulante?", "42").cache["status"] == "miss"
+    assert rag.ask("Why does she not fear bleeding?", "42").cache["status"] == "miss"
     assert alike.reject()
     assert rag.ask(READ, "42").cache["status"] == "miss"
 
