@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Taken for the gap's movement until it has been seen a few times, and never more than this.
-WIDEST, NARROWEST = 0.6, 0.002
+WIDEST, NARROWEST = 0.3, 0.002
 _SEEN = 4
 
 
