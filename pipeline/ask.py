@@ -12,7 +12,6 @@ from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Answer, Sentence
-from ragq.pipeline.calls import called_evidence
 from ragq.pipeline.events import DoneEvent, Event, StageEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.expect import estimate, expected
@@ -169,6 +168,8 @@ def _read(
     else:
         home.preload()
     if home.settings.tool_calls and reply.patient is not None and reply.refusal is None:
+        from ragq.pipeline.calls import called_evidence
+
         known = called_evidence(home, question.text, shards, trace) + known
     # The documents are taken to be English, until they are found.
     way = prompts.way_of(home.settings.mode, reply.patient, question.language == "en")
