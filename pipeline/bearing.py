@@ -24,7 +24,7 @@ from ragq.pipeline.reply import Reply, emit
 from ragq.pipeline.tables import Tables, say
 from ragq.pipeline.trace import Trace
 from ragq.pipeline.unlisted import changes_another
-from ragq.pipeline.words import forms, stems
+from ragq.pipeline.words import stems, wanted_stems
 
 # A note's reason stands in the sentences after the one that names the matter.
 NEXT_SENTENCES = 2
@@ -53,7 +53,7 @@ def held(question: Question, reply: Reply, tables: Tables) -> list[float]:
     of_past = question.asks_what_happened()
     # A dose, and how long or often, may be asked of either.
     of_anybody = question.is_general() and "dose" not in question.intents and not _HOW.search(fold(question.text))
-    words = _wanted(question, tables)
+    words = wanted_stems(question.text, tables.lexicon)
     return [
         h
         - PLANNED * (of_past and is_plan(e))
@@ -67,7 +67,7 @@ def held(question: Question, reply: Reply, tables: Tables) -> list[float]:
 
 def _bearing(question: Question, reply: Reply, tables: Tables) -> Iterator[Pick]:
     """The lines chosen that bear on the question: of a relative only those that speak of one."""
-    words = _wanted(question, tables)
+    words = wanted_stems(question.text, tables.lexicon)
     # `Go on as before` has nothing to do with where she lived before.
     words = words - _WHEN or words
     kin = {s.norm for s in relatives(question.text)}
@@ -93,11 +93,6 @@ def _names_nobody_asked_for(line: Evidence, question: Question, reply: Reply, wo
     return not (of_role and names_somebody(line.text))
 
 
-def _wanted(question: Question, tables: Tables) -> set[str]:
-    """Stems of the question's words and of what stands for them."""
-    return set[str]().union(*forms(question.text, tables.lexicon).values())
-
-
 def _of_others(text: str, question: Question, tables: Tables) -> bool:
     """Whether a line says of somebody else what is asked of the patient: a relative stands before the condition or drug."""
     asked = {m.name for m in question.mentions if m.kind in ("condition", "drug", "unknown-drug")}
@@ -113,7 +108,7 @@ def _only_of_others(line: Evidence, tables: Tables) -> bool:
 def quote_picks(question: Question, reply: Reply, tables: Tables, trace: Trace) -> Iterator[Event]:
     """The chosen lines themselves, each only if it bears on the question; to a `why`, with what follows them."""
     picks = list(_bearing(question, reply, tables))
-    wanted = _wanted(question, tables)
+    wanted = wanted_stems(question.text, tables.lexicon)
     several = len({reply.evidence[p.number - 1].date for p in picks}) > 1
     for pick in picks:
         line = reply.evidence[pick.number - 1]

@@ -14,7 +14,7 @@ from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.language import Language, language_of
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables, as_asked
-from ragq.pipeline.words import forms, stems
+from ragq.pipeline.words import forms, stems, wanted_stems
 
 # Share of the question's content words that the evidence must hold together.
 MIN_COVERAGE = 0.34
@@ -143,7 +143,7 @@ def nothing_supports(
 def is_related(question: Question, line: Evidence, lexicon: Lexicon) -> bool:
     """Whether a line shares a word that carries meaning with the question, in whatever form, or a name, or a class of drugs."""
     there = f"{line.section} {line.text}"
-    words = set[str]().union(*forms(question.text, lexicon).values())
+    words = wanted_stems(question.text, lexicon)
     if any(w in stems(there) for w in words if not (w.isdigit() and len(w) < len("2024"))):
         return True
     asked, told = (

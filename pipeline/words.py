@@ -30,3 +30,8 @@ def forms(text: str, lexicon: Lexicon) -> dict[str, set[str]]:
     text = lexicon.in_one_word(text)
     wanted = content(text)
     return {stem(t): {stem(t), *(stem(x) for x in lexicon.synonyms(t))} for t in tokenize(text) if stem(t) in wanted}
+
+
+def wanted_stems(text: str, lexicon: Lexicon) -> set[str]:
+    """Stems of the text's content words and of all that stands for them."""
+    return set[str]().union(*forms(text, lexicon).values())
