@@ -12,7 +12,7 @@ from ragq.eval.gold import Gold, load_gold
 from ragq.eval.values import unsupported_values
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Answer, Citation, Sentence
-from ragq.pipeline.ask import tables_of
+from ragq.pipeline.consult import tables_of
 from ragq.pipeline.ground import strip_marks
 from ragq.pipeline.question import read_question
 from ragq.pipeline.route import answer_from_tables
@@ -33,9 +33,8 @@ def is_read(rag: Ragq, gold: Gold) -> bool:
     """Whether the model reads the question, rather than a table answering it."""
     shards = rag.open_shards(gold.patient)
     try:
-        lexicon = rag.lexicon(shards)
-        tables = tables_of(shards, lexicon)
-        table = answer_from_tables(read_question(gold.question, lexicon, tables.record.name), tables)
+        tables = tables_of(rag, shards, gold.question)
+        table = answer_from_tables(read_question(gold.question, tables.lexicon, tables.record.name), tables)
     finally:
         for shard in shards:
             shard.close()

@@ -63,6 +63,10 @@ class Rows:
         """Random mark of this very database: a shard removed and made again is another one."""
         return str(self._db.execute("SELECT value FROM meta WHERE key = 'created'").fetchone()[0])
 
+    def state(self) -> tuple[str, str, int]:
+        """What tells whether something read from the shard is still so: owner, mark of the database, revision."""
+        return self.owner, self.created(), self.revision()
+
     _CHUNK = (
         "SELECT c.id, d.name, c.ordinal, substr(d.text, c.start + 1, c.end - c.start), c.start, c.end, c.n_tokens,"
         " c.heading, c.page, d.date FROM chunks c JOIN documents d ON d.id = c.document"

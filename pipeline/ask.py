@@ -12,15 +12,14 @@ from ragq.index.lexicon import Lexicon
 from ragq.index.store import Shard
 from ragq.pipeline import prompt as prompts
 from ragq.pipeline.answer import Answer, Sentence
+from ragq.pipeline.consult import tables_of
 from ragq.pipeline.events import DoneEvent, Event, StageEvent
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.expect import estimate, expected
 from ragq.pipeline.ground import Gate
 from ragq.pipeline.history import history
 from ragq.pipeline.judge import reads
-from ragq.pipeline.library import Library
 from ragq.pipeline.lookup import tool_evidence
-from ragq.pipeline.notes import Notes
 from ragq.pipeline.pick import MAX_LINES
 from ragq.pipeline.question import Question, read_question
 from ragq.pipeline.reading import inactive, one_language, read_evidence
@@ -34,7 +33,6 @@ from ragq.pipeline.summary import summarise
 from ragq.pipeline.tables import Statement, Tables
 from ragq.pipeline.trace import Trace
 from ragq.pipeline.words import content
-from ragq.tools.record import read_record
 
 if TYPE_CHECKING:
     from ragq.pipeline.home import Home
@@ -63,11 +61,10 @@ def fresh(
     reply = Reply(text, patient, [], [], [], {}, cached=cached)
     unfinished = _unfinished(shards)
     with trace.stage("tools") as note:
-        lexicon = home.lexicon(shards)
-        tables = tables_of(shards, lexicon)
-        question = read_question(
-            text, lexicon, tables.record.name, () if tables.record.medications else tables.notes.dosed
-        )
+        tables = tables_of(home, shards, text)
+        lexicon = tables.lexicon
+        unlisted = tables.patient_shard and not tables.record.medications
+        question = read_question(text, lexicon, tables.record.name, tables.notes.dosed if unlisted else ())
         other = question.other_patient(patient)
         table = answer_from_tables(question, tables) if other is None else None
         note |= {"route": table.route if table else "read", "language": question.language, "intents": sorted(question.intents),
@@ -117,24 +114,6 @@ def _withheld(shards: Sequence[Shard]) -> str:
         return ""
     names = dict.fromkeys(c.document for c in shards[0].chunks() if order_spans(c.text))
     return f"lines of {', '.join(names)} that give orders to the model were not read" if names else ""
-
-
-def tables_of(shards: Sequence[Shard], lexicon: Lexicon) -> Tables:
-    """What the structured records and pages of the opened shards hold."""
-    own = [s for s in shards if not s.is_shared]
-    shared = [s for s in shards if s.is_shared]
-    facts = [f for s in own for f in s.facts()]
-    rows = [i for s in shared for i in s.interactions()]
-    record = read_record(facts, lexicon)
-    return Tables(
-        record,
-        rows,
-        lexicon,
-        own[0].owner if own else "",
-        shared[0].owner if shared else "",
-        Notes(own or shared, lexicon, record.name),
-        Library(shared, lexicon),
-    )
 
 
 def _state(reply: Reply, statements: Sequence[Statement], trace: Trace) -> Iterator[Event]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ragq.index.retrieve import OpenShard
     from ragq.index.segment import Segment
     from ragq.pipeline.costs import Ledger
+    from ragq.pipeline.notes import Notes
     from ragq.tools.registry import Registry
 
 # The query side of the default embedder without torch: the same network, 8-bit weights (cosine to the
@@ -61,6 +62,8 @@ def model_file(settings: Settings) -> Path:
     return running_path(settings.model, settings.models_dir)
 
 
+# Owner of a shard, mark of its database, revision.
+State = tuple[str, str, int]
 # Settings of what is opened once and kept.
 _OPENED = (
     "home", "model", "reranker", "compressor", "n_ctx", "threads", "kv_type", "expert_ram", "speculate", "draft_model",
@@ -85,8 +88,9 @@ class Home:
         self._scorer: Scorer | None = None
         self._lingua: Lingua | None = None
         self._kept_scores: KeptScores | None = None
-        self._segments: dict[str, tuple[int, Segment]] = {}
-        self._lexicon: tuple[tuple[tuple[str, int], ...], Lexicon] | None = None
+        self._segments: dict[str, tuple[State, Segment]] = {}
+        self._lexicon: tuple[tuple[State, ...], Lexicon] | None = None
+        self._notes: tuple[State, Lexicon, Notes] | None = None
         self._answers = AnswerCache(settings.cache_dir / "answers.db", self.secret)
         self._flights = Flights(settings.cache_dir / "flight")
         self._tools: Registry | None = None
@@ -129,6 +133,7 @@ class Home:
             self._engine = self._reranker = self._scorer = self._lingua = None
             self._embedders.clear()
             self._segments.clear()
+            self._notes = None
             self._answers.close()
             self._closed = True
 
@@ -360,16 +365,16 @@ class Home:
         return shards
 
     def search_structures(self, shard: Shard) -> OpenShard:
-        """A shard with its postings and vectors, kept in memory while its revision stays."""
+        """A shard with its postings and vectors, kept in memory while its state stays."""
         import numpy as np
         from ragq.index.retrieve import OpenShard
         from ragq.index.segment import open_segment
 
-        revision = shard.revision()
+        state = shard.state()
         with self._lock:
             kept = self._segments.get(shard.owner)
-            if kept is None or kept[0] != revision:
-                kept = self._segments[shard.owner] = (revision, open_segment(shard))
+            if kept is None or kept[0] != state:
+                kept = self._segments[shard.owner] = (state, open_segment(shard))
         segment = kept[1]
         if shard.kept is not None:
             segment = segment.keeping(np.array(sorted(shard.kept), dtype=np.int64))
@@ -380,11 +385,24 @@ class Home:
         from ragq.index.lexicon import Lexicon
 
         shared = [s for s in shards if s.is_shared]
-        key = tuple((s.owner, s.revision()) for s in shared)
+        key = tuple(s.state() for s in shared)
         with self._lock:
             if self._lexicon is None or self._lexicon[0] != key:
                 self._lexicon = (key, Lexicon(d for s in shared for d in s.drugs()))
             return self._lexicon[1]
+
+    def notes(self, shard: Shard, lexicon: Lexicon, patient_name: str) -> Notes:
+        """What a patient's notes say, kept in memory while neither they nor the monographs change."""
+        from ragq.pipeline.notes import Notes
+
+        if shard.wanted:  # a part of the record is another record
+            return Notes(list(shard.chunks()), lexicon, patient_name)
+        state = shard.state()
+        with self._lock:
+            kept = self._notes
+            if kept is None or kept[0] != state or kept[1] is not lexicon:
+                kept = self._notes = (state, lexicon, Notes(list(shard.chunks()), lexicon, patient_name))
+            return kept[2]
 
     def answer_cache(self) -> AnswerCache:
         """Answers of this home."""

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import cached_property
 
 from ragq.compress.extractive import sentences
+from ragq.index.chunk import Chunk
 from ragq.index.inert import without_orders
 from ragq.index.lexicon import Lexicon, spelling
-from ragq.index.store import Shard
 from ragq.index.struck import is_struck, unstruck
 from ragq.index.tokenizer import tokenize
 from ragq.pipeline.evidence import Evidence
@@ -70,11 +70,11 @@ COLUMNS = re.compile(r"\S(?:[ ]{3,}|\t)\S")
 
 
 class Notes:
-    """Read on first use; a record is a few thousand tokens, so this costs milliseconds."""
+    """Each part is read on first use and kept; a record of 60 chunks takes some 10 ms."""
 
-    def __init__(self, shards: Sequence[Shard], lexicon: Lexicon, patient_name: str = "") -> None:
+    def __init__(self, chunks: Sequence[Chunk], lexicon: Lexicon, patient_name: str = "") -> None:
         """`patient_name` is the recorded one, "" where no table tells it."""
-        self._shards = shards
+        self._chunks = chunks
         self._lexicon = lexicon
         self._recorded = patient_name
 
@@ -202,7 +202,7 @@ class Notes:
 
     @cached_property
     def _names_of_patient(self) -> frozenset[str]:
-        return names_of_patient([unstruck(c.text) for shard in self._shards for c in shard.chunks()], self._recorded)
+        return names_of_patient([unstruck(c.text) for c in self._chunks], self._recorded)
 
     def has_dose(self, text: str) -> bool:
         """Whether a text holds a mass, a volume or units."""
@@ -212,7 +212,7 @@ class Notes:
         """The line with the next `n` sentences of its passage, word for word, but not the next items of a list, which have
         nothing to do with it; a line of no note stays as it is.
         """
-        chunk = next((c for shard in self._shards for c in shard.chunks() if c.id == evidence.chunk), None)
+        chunk = next((c for c in self._chunks if c.id == evidence.chunk), None)
         at = chunk.text.find(evidence.quote) if chunk else -1
         if chunk is None or at < 0:
             return evidence
@@ -229,7 +229,7 @@ class Notes:
 
     def latest(self) -> str:
         """Day (ISO 8601) of the latest dated document, "" when none is dated."""
-        return max((chunk.date or "" for shard in self._shards for chunk in shard.chunks()), default="")
+        return max((chunk.date or "" for chunk in self._chunks), default="")
 
     def matching(self, pattern: re.Pattern[str]) -> list[Evidence]:
         """Sentences in which a pattern is found, latest document first."""
@@ -247,7 +247,7 @@ class Notes:
 
     @cached_property
     def _words(self) -> set[str]:
-        return {t for shard in self._shards for chunk in shard.chunks() for t in tokenize(unstruck(chunk.indexed_text))}
+        return {t for chunk in self._chunks for t in tokenize(unstruck(chunk.indexed_text))}
 
     @cached_property
     def _sentences(self) -> list[Evidence]:
@@ -264,8 +264,7 @@ class Notes:
                 chunk.id,
                 chunk.date,
             )
-            for shard in self._shards
-            for chunk in shard.chunks()
+            for chunk in self._chunks
             for heading, quote in _under_headings(chunk.text)
         ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragq.errors import RagqError, UsageError
 from ragq.pipeline import prompt as prompts
-from ragq.pipeline.ask import tables_of
+from ragq.pipeline.consult import tables_of
 from ragq.pipeline.history import condense_notes, history
 from ragq.pipeline.reading import prepare_prefix
 from ragq.pipeline.summary import summarise
@@ -43,7 +43,7 @@ def warm(home: Home, patient: str) -> Warmed:
         condense_notes(home, f"patient:{patient}")
     shards = home.open_shards(patient)
     try:
-        summary = summarise(tables_of(shards, home.lexicon(shards))) + history(home, shards)[0]
+        summary = summarise(tables_of(home, shards)) + history(home, shards)[0]
     finally:
         for shard in shards:
             shard.close()

@@ -8,7 +8,7 @@ import pytest
 from ragq import Answer, Ragq
 from ragq.errors import MissingError, UsageError
 from ragq.index.add import add
-from ragq.pipeline.ask import tables_of
+from ragq.pipeline.consult import tables_of
 from ragq.pipeline.events import CitationEvent, DoneEvent, StageEvent, TokenEvent
 from ragq.pipeline.lookup import tool_evidence
 from ragq.pipeline.question import read_question
@@ -68,8 +68,8 @@ def test_status_is_the_records_not_the_models(rag, question, starts):
 )
 def test_what_holds_for_anybody_is_read_from_the_drugs_own_page(rag, question, section, holds):
     shards = rag.open_shards("42")
-    lexicon = rag.lexicon(shards)
-    asked, tables = read_question(question, lexicon), tables_of(shards, lexicon)
+    tables = tables_of(rag, shards)
+    asked = read_question(question, tables.lexicon)
     assert answer_from_tables(asked, tables) is None
     first = tool_evidence(asked, tables)[0]
     assert (first.section, first.shard) == (section, "shared:default")

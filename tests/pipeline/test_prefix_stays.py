@@ -6,8 +6,8 @@ import pytest
 from ragq.engine.llama import LlamaEngine
 from ragq.engine.models import model_path
 from ragq.index.store import open_shard
-from ragq.pipeline import ask as asking
 from ragq.pipeline import prompt as prompts
+from ragq.pipeline.consult import tables_of
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.rag import Ragq
 from ragq.pipeline.summary import summarise
@@ -22,7 +22,7 @@ def engine(models_dir):
 def stable(engine, home, question="INR?", evidence=()):
     with Ragq.open(home) as rag:
         shards = rag.open_shards("42")
-        summary = summarise(asking.tables_of(shards, rag.lexicon(shards)))
+        summary = summarise(tables_of(rag, shards))
         for shard in shards:
             shard.close()
     prompt = prompts.build(engine, summary, evidence, question, "en", 64)

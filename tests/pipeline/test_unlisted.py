@@ -9,7 +9,7 @@ from ragq.corpora import CLINIC
 from ragq.index.add import add
 from ragq.index.drug import Drug
 from ragq.index.lexicon import Lexicon
-from ragq.pipeline.ask import tables_of
+from ragq.pipeline.consult import tables_of
 from ragq.pipeline.question import read_question
 from ragq.pipeline.reason import gives_reason, leans_back
 from ragq.pipeline.unlisted import changes_another
@@ -118,7 +118,7 @@ def test_what_something_was_started_for_is_a_reason_and_for_how_long_is_none():
 
 def test_a_line_that_stops_another_drug_does_not_answer(rag):
     question = read_question("Why was simvastatin stopped?", Lexicon([Drug(d, ("drug class",)) for d in DRUGS]))
-    tables = tables_of(rag.open_shards("900"), rag.lexicon(rag.open_shards("900")))
+    tables = tables_of(rag, rag.open_shards("900"))
     said = {e.text: changes_another(question, e, tables) for e in tables.notes.matching(re.compile("stopped"))}
     assert said == {
         "Simvastatin stopped.": False,
