@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from ragq.cores import cores
 from ragq.engine.api import last_error, reason
-from ragq.engine.calibrate import cores
 from ragq.engine.experts import Experts, plan
 from ragq.engine.facts import Facts
 from ragq.engine.fits import check_memory, fits_twice

@@ -7,12 +7,13 @@ quiet machine and from who is running now. Within a request it stays, as the low
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
+
+from ragq.cores import cores
 
 if TYPE_CHECKING:
     from ragq.engine.llama import LlamaEngine
@@ -30,11 +31,6 @@ class Speed:
     threads: int
     prefill: float
     decode: float
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def candidates(n: int) -> list[int]:

@@ -23,7 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ragq.engine.calibrate import BUDGET_S, Speed, cores
+from ragq.cores import cores
+from ragq.engine.calibrate import BUDGET_S, Speed
 from ragq.engine.facts import facts
 from ragq.engine.gguf import read_gguf
 from ragq.engine.mtp import no_head

@@ -19,8 +19,8 @@ from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
+from ragq.cores import cores
 from ragq.corpora import CLINIC
-from ragq.engine.calibrate import cores
 from ragq.engine.direct_read import Read, Reader
 from ragq.engine.expert_cache import Counts
 from ragq.engine.expert_file import convert, expert_path

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ragq.engine.calibrate import cores
+from ragq.cores import cores
 from ragq.engine.facts import facts
 from ragq.engine.gguf import read_gguf
 from ragq.engine.llama import LlamaEngine

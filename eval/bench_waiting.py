@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
-from ragq.engine.calibrate import cores
+from ragq.cores import cores
 from ragq.engine.llama import LlamaEngine
 
 TOKENS = 12

@@ -8,7 +8,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from ragq.engine.calibrate import cores
+from ragq.cores import cores
 from ragq.engine.facts import facts
 from ragq.engine.gguf import read_gguf
 from ragq.engine.llama import LlamaEngine

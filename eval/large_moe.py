@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from ragq.engine.calibrate import cores
+from ragq.cores import cores
 from ragq.engine.expert_file import convert
 from ragq.engine.expert_layout import expert_layout
 from ragq.engine.facts import facts

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from ragq.errors import MissingError, ModelError
-from ragq.index.onnx import OnnxModel
+from ragq.index.onnx import OnnxModel, on_all_cores
 
 Vectors = NDArray[np.float32]
 Offsets = Callable[[str], list[tuple[int, int]]]
+
+
+# Vectors of texts that an embedder remembers: 8 MB.
+KEPT = 4096
 
 
 class Embedder(Protocol):
@@ -57,19 +61,16 @@ class OnnxEmbedder:
     def __init__(self, folder: Path, name: str, max_tokens: int = 256) -> None:
         self._model = OnnxModel(folder, "an ONNX embedder", max_tokens)
         self.name, self.dimension = name, self._model.dimension
+        # Questions about one patient or library meet the same sentences again.
+        self._kept = lru_cache(maxsize=KEPT)(self._vector)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        out = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        # Batches of like length waste no padding.
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for at in range(0, len(order), 16):
-            rows = order[at : at + 16]
-            hidden, mask = self._model.run([texts[i] for i in rows])
-            if hidden.ndim == 3:
-                weight = mask[:, :, None].astype(np.float32)
-                hidden = (hidden * weight).sum(1) / np.maximum(weight.sum(1), 1e-9)
-            out[rows] = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), 1e-12)
-        return out
+        return np.array(list(on_all_cores(self._kept, texts)), dtype=np.float32).reshape(len(texts), self.dimension)
+
+    def _vector(self, text: str) -> Vectors:
+        hidden = self._model.run(text)
+        pooled = hidden.mean(0) if hidden.ndim == 2 else hidden
+        return pooled / max(float(np.linalg.norm(pooled)), 1e-12)
 
 
 class LazyEmbedder:

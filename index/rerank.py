@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ragq.errors import ModelError
 from ragq.index.fusion import z_scores
 from ragq.index.hit import Hit
-from ragq.index.onnx import OnnxModel
+from ragq.index.onnx import OnnxModel, on_all_cores
 
 BATCH = 8
 # The top has settled when so many batches in a row have changed none of the first TOP.
@@ -67,8 +67,8 @@ class OnnxCrossEncoder:
         self.name = name
 
     def score(self, question: str, hits: Sequence[Hit]) -> list[float]:
-        rows, _ = self._model.run([(question, h.chunk.indexed_text) for h in hits])
-        return [float(row) for row in np.asarray(rows).reshape(len(hits), -1)[:, 0]]
+        pairs = [(question, h.chunk.indexed_text) for h in hits]
+        return [float(scores.flat[0]) for scores in on_all_cores(self._model.run, pairs)]
 
 
 def open_reranker(model: str | Path, name: str) -> Reranker:

@@ -160,7 +160,8 @@ class Home:
 
     def engine(self) -> LlamaEngine:
         """The generator, loaded on first use; the number of threads follows who else wants the cores now."""
-        from ragq.engine.calibrate import choose, cores, running_now
+        from ragq.cores import cores
+        from ragq.engine.calibrate import choose, running_now
         from ragq.engine.llama import LlamaEngine
         from ragq.engine.options import Options, read_adapters
         from ragq.pipeline.draft import speculator, wants_head

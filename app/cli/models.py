@@ -197,10 +197,10 @@ def optimise(
 
 def optimised(configured: Settings, name: str, bound: float = 0.01, coarser: bool = False) -> Optimised:
     """Make the copy of a model that suits this CPU, telling on stderr what is done. Raises as `optimise` does."""
+    from ragq.cores import cores
     from ragq.corpora import CLINIC
     from ragq.engine import machine as machines
     from ragq.engine import optimise as engine
-    from ragq.engine.calibrate import cores
     from ragq.engine.facts import facts
     from ragq.engine.gguf import read_gguf
     from ragq.engine.models import model_path, optimised_path

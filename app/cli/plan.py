@@ -37,8 +37,8 @@ def plan(
     from dataclasses import asdict
 
     from ragq import settings
+    from ragq.cores import cores
     from ragq.engine import machine as machines
-    from ragq.engine.calibrate import cores
     from ragq.engine.plan import plan as predict
     from ragq.errors import UsageError
     from ragq.files import write_atomic

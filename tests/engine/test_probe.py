@@ -4,8 +4,9 @@ import threading
 import time
 
 import pytest
+from ragq.cores import cores
 from ragq.engine import probe
-from ragq.engine.calibrate import Speed, candidates, choose, cores, running_here
+from ragq.engine.calibrate import Speed, candidates, choose, running_here
 from ragq.engine.models import model_path
 from ragq.errors import ModelError
 from ragq.eval.tiny_model import tiny_llama
