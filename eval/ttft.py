@@ -176,18 +176,17 @@ def _library(rag: Ragq, wanted: Wanted) -> list[Timed]:
 
 
 def tasks(rag: Ragq, asked: Sequence[Timed], process_pairs: int = PROCESS_PAIRS) -> dict[str, Callable[[], Row]]:
-    """By id of the row: for each question every way in turn, so that drift of the machine falls on all of them; by
-    processes the first of those that are read for.
+    """By id of the row: for each question every way in turn, so that drift of the machine falls on all of them; then by
+    processes the first of those that are read for, apart, as a process that has just worked makes the next question of this
+    one run on fewer threads.
     """
     found: dict[str, Callable[[], Row]] = {}
-    left = 2 * min(process_pairs, PROCESS_PAIRS)
     for item in asked:
         for way in WATERFALL if item.patient else LIBRARY:
             found[f"{SETS[item.of]}{item.case.id}:{way}"] = partial(_in_process, rag, way, item)
-        if item.of == "read" and left:
-            left -= 1
-            for way in PROCESSES:
-                found[f"{item.case.id}:{way}"] = partial(_by_process, rag.settings, way, item)
+    for item in [i for i in asked if i.of == "read"][: 2 * min(process_pairs, PROCESS_PAIRS)]:
+        for way in PROCESSES:
+            found[f"{item.case.id}:{way}"] = partial(_by_process, rag.settings, way, item)
     return found
 
 

@@ -12,30 +12,23 @@ from typing import TYPE_CHECKING, Self
 from ragq.cache.answers import AnswerCache
 from ragq.cache.flight import Flights
 from ragq.errors import MissingError, RagqError, UsageError
-from ragq.files import expanded, writable
+from ragq.files import writable
 from ragq.index.filter import Filter
 from ragq.index.store import Shard, open_shard
+from ragq.pipeline.encoders import Encoders
 from ragq.settings import Settings, quiet_hub
 
 if TYPE_CHECKING:
     from ragq.cache.alike import Likeness
     from ragq.cache.prefix import PrefixCache
-    from ragq.compress.lingua import Lingua
-    from ragq.compress.scorer import Scorer
     from ragq.engine.llama import LlamaEngine
     from ragq.engine.probe import Trial
-    from ragq.index.embed import Embedder, Offsets
     from ragq.index.lexicon import Lexicon
-    from ragq.index.rerank import KeptScores, Reranker
     from ragq.index.retrieve import OpenShard
     from ragq.index.segment import Segment
     from ragq.pipeline.costs import Ledger
     from ragq.pipeline.notes import Notes
     from ragq.tools.registry import Registry
-
-# The query side of the default embedder without torch: the same network, 8-bit weights (cosine to the
-# full-precision vector ≥ 0.97 on the sample clinic, measured by a test).
-_QUERY_FORM = {"minilm-l6": "minilm-l6-int8"}
 
 
 def _with_key(settings: Settings) -> tuple[Settings, bytes | None, str | None]:
@@ -70,24 +63,19 @@ _OPENED = (
 )  # fmt: skip
 
 
-class Home:
+class Home(Encoders):
     """Opens models on first use and keeps them; `close` frees them. Safe to share between threads: each question opens
     its own shards, and the engine answers one question at a time.
     """
 
     def __init__(self, settings: Settings) -> None:
         quiet_hub()
-        self.settings, self.secret, self.cache_trouble = _with_key(settings)
-        self._lock = threading.RLock()
+        settings, self.secret, self.cache_trouble = _with_key(settings)
+        super().__init__(settings)
         self._engine: LlamaEngine | None = None
         self._trial: Trial | None = None
         self._engine_lock = threading.RLock()
         self._loading: threading.Thread | None = None
-        self._embedders: dict[str, Embedder] = {}
-        self._reranker: Reranker | None = None
-        self._scorer: Scorer | None = None
-        self._lingua: Lingua | None = None
-        self._kept_scores: KeptScores | None = None
         self._segments: dict[str, tuple[State, Segment]] = {}
         self._lexicon: tuple[tuple[State, ...], Lexicon] | None = None
         self._notes: tuple[State, Lexicon, Notes] | None = None
@@ -128,10 +116,8 @@ class Home:
             if self._engine is not None:
                 with self._engine.lock:
                     self._engine.close()
-            if self._scorer is not None:
-                self._scorer.close()
-            self._engine = self._reranker = self._scorer = self._lingua = None
-            self._embedders.clear()
+            self._engine = None
+            super().close()
             self._segments.clear()
             self._notes = None
             self._answers.close()
@@ -231,36 +217,6 @@ class Home:
                 self._ledger = open_ledger(model, settings.cache_dir / "engine", settings.expert_ram)
             return self._ledger
 
-    def query_embedder(self) -> Embedder:
-        """The embedder for questions: the torch-free form of the default one where it is here."""
-        from ragq.engine.models import find, installed
-
-        name = self.settings.embedder
-        light = _QUERY_FORM.get(name)
-        if light and installed(find(light), self.settings.models_dir):
-            return self._embedder(light)
-        return self._embedder(name)
-
-    def index_embedder(self) -> Embedder:
-        """The embedder that documents are indexed with."""
-        return self._embedder(self.settings.embedder)
-
-    def _embedder(self, name: str) -> Embedder:
-        from ragq.engine.models import model_path
-        from ragq.index.embed import open_embedder
-
-        with self._lock:
-            if name not in self._embedders:
-                self._embedders[name] = open_embedder(model_path(name, self.settings.models_dir), name)
-            return self._embedders[name]
-
-    def token_offsets(self) -> Offsets:
-        """Token spans of the embedder's tokenizer, for chunking."""
-        from ragq.engine.models import model_path
-        from ragq.index.embed import token_offsets
-
-        return token_offsets(Path(model_path(self.settings.embedder, self.settings.models_dir)))
-
     def tools(self) -> Registry:
         """The tools that the model may call (setting `tool_calls`); `add` takes more."""
         from ragq.tools.registry import built_in
@@ -269,67 +225,6 @@ class Home:
             if self._tools is None:
                 self._tools = built_in()
             return self._tools
-
-    def reranker(self) -> Reranker | None:
-        """The cross-encoder of the settings, if any: neither `ranker` nor `model`, the generator itself, is one."""
-        from ragq.engine.models import model_path
-        from ragq.index.rerank import open_reranker
-
-        name = self._cross_encoder
-        with self._lock:
-            if self._reranker is None and name:
-                self._reranker = open_reranker(model_path(name, self.settings.models_dir), name)
-            return self._reranker
-
-    @property
-    def _cross_encoder(self) -> str | None:
-        """The reranker of the settings, where that is neither `ranker` nor `model`, the generator itself."""
-        name = self.settings.reranker
-        return None if name in ("none", "ranker", "model") else name
-
-    def check_names(self) -> None:
-        """Raises MissingError or UsageError for a reranker or judge that is not here, before anything is loaded."""
-        from ragq.engine.models import model_path
-
-        if self._cross_encoder is not None:
-            model_path(self._cross_encoder, self.settings.models_dir)
-        judge = self.settings.judge
-        if judge not in ("rules", "model") and not expanded(judge).is_dir():
-            raise UsageError(f"judge: expected rules, model, or a folder with a cross-encoder, found {judge!r}")
-
-    def kept_scores(self) -> KeptScores:
-        """What rerankers have said of pairs."""
-        from ragq.index.rerank import KeptScores
-
-        with self._lock:
-            if self._kept_scores is None:
-                self._kept_scores = KeptScores()
-            return self._kept_scores
-
-    def scorer(self) -> Scorer:
-        """The small model that tells what a word is worth to `selfinfo`. Raises MissingError when it is not here."""
-        from ragq.compress.scorer import DEFAULT, Scorer
-        from ragq.engine.models import model_path
-
-        with self._lock:
-            if self._scorer is None:
-                name = self.settings.compressor or DEFAULT
-                self._scorer = Scorer(model_path(name, self.settings.models_dir), self.settings.threads)
-            return self._scorer
-
-    def lingua(self) -> Lingua:
-        """The llmlingua package with the model of the settings. Raises UsageError where none is named."""
-        from ragq.compress.lingua import Lingua
-
-        with self._lock:
-            if self._lingua is None:
-                if not self.settings.compressor:
-                    raise UsageError(
-                        "compress = llmlingua needs the folder or hub id of a causal model, or of an LLMLingua-2"
-                        " classifier; name it with --compressor"
-                    )
-                self._lingua = Lingua(self.settings.compressor)
-            return self._lingua
 
     def open_shards(self, patient: str | None, wanted: Filter = Filter()) -> list[Shard]:  # noqa: B008 it is frozen
         """The patient's shard first, then the shared ones; none other can be reached from here.
