@@ -112,6 +112,12 @@ def rarity(concept: str) -> float:
     return math.log((rank + 1000) / 1000)
 
 
+def is_common(word: str) -> bool:
+    """Whether a folded word, or the one it is a form of, is among the 8,000 commonest of English."""
+    ranks = _ranks()
+    return word in ranks or any(word.removesuffix(ending) in ranks for ending in ("s", "es", "ed", "ing", "ly"))
+
+
 @lru_cache(maxsize=1)
 def _ranks() -> dict[str, int]:
     """English words, the commonest first: the whole words of BERT's uncased vocabulary (Apache-2.0)."""

@@ -93,6 +93,10 @@ class Lexicon:
             plain = phrase.sub(f" {word} ", plain)
         return plain if plain != fold(text) else text
 
+    def every_name(self) -> list[str]:
+        """Every name and alias, folded."""
+        return [" ".join(key) for key in self._entries]
+
     def names(self, kind: TermKind, name: str) -> list[str]:
         """Every alias of a canonical name, for query expansion."""
         return [" ".join(key) for key, entry in self._entries.items() if entry == (kind, name)]

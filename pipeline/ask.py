@@ -29,6 +29,7 @@ from ragq.pipeline.relevance import reranker_of
 from ragq.pipeline.repeat import alike, from_cache, keep
 from ragq.pipeline.reply import Reply, citation_of, emit
 from ragq.pipeline.route import answer_from_tables
+from ragq.pipeline.spelling import respelt
 from ragq.pipeline.summary import summarise
 from ragq.pipeline.tables import Statement, Tables
 from ragq.pipeline.trace import Trace
@@ -61,10 +62,11 @@ def fresh(
     reply = Reply(text, patient, [], [], [], {}, cached=cached)
     unfinished = _unfinished(shards)
     with trace.stage("tools") as note:
-        tables = tables_of(home, shards, text)
-        lexicon = tables.lexicon
+        lexicon = home.lexicon(shards)
+        meant, respellings = respelt(text, lexicon, partial(_is_held, home, shards))
+        tables = tables_of(home, shards, meant)
         unlisted = tables.patient_shard and not tables.record.medications
-        question = read_question(text, lexicon, tables.record.name, tables.notes.dosed if unlisted else ())
+        question = read_question(meant, lexicon, tables.record.name, tables.notes.dosed if unlisted else ())
         other = question.other_patient(patient)
         table = answer_from_tables(question, tables) if other is None else None
         note |= {"route": table.route if table else "read", "language": question.language, "intents": sorted(question.intents),
@@ -90,13 +92,19 @@ def fresh(
     unfinished = unfinished or _unfinished(shards)  # an add may have begun meanwhile
     if reply.refusal and (unread := "; ".join(filter(None, (_within(shards), _withheld(shards), *unfinished)))):
         reply.refusal += f" ({unread})"
-    finished = replace(_finish(reply, question, lexicon, home, trace), notices=unfinished)
+    read_as = tuple(f"read {word!r} as {name!r}" for word, name in respellings.items())
+    finished = replace(_finish(reply, question, lexicon, home, trace), notices=(*unfinished, *read_as))
     yield DoneEvent(keep(home, key, finished, shards, lexicon) if cached and not unfinished else finished)
 
 
 def _unfinished(shards: Sequence[Shard]) -> tuple[str, ...]:
     """Of each shard that may be there in part only, why."""
     return tuple(filter(None, (shard.unfinished() for shard in shards)))
+
+
+def _is_held(home: Home, shards: Sequence[Shard], token: str) -> bool:
+    """Whether any document holds a BM25 token."""
+    return any(home.search_structures(s).segment.df(token) for s in shards)
 
 
 def _within(shards: Sequence[Shard]) -> str:

@@ -9,9 +9,20 @@ from typing import Literal
 from ragq.index.spans import protected
 from ragq.index.store import Cited
 from ragq.index.tokenizer import fold, tokenize
-from ragq.pipeline.evidence import computation
+from ragq.pipeline.evidence import Evidence, computation
 from ragq.pipeline.question import Question
-from ragq.pipeline.tables import Statement, TableAnswer, Tables, as_asked, medication_evidence, of_day, row, say, told
+from ragq.pipeline.tables import (
+    Statement,
+    TableAnswer,
+    Tables,
+    as_asked,
+    dated,
+    medication_evidence,
+    of_day,
+    row,
+    say,
+    told,
+)
 from ragq.tools.labs import extreme, numeric
 from ragq.tools.record import Medication
 from ragq.tools.result import Result, ToolError
@@ -39,6 +50,11 @@ MIN_COURSE = 3
 MAX_LINES = 12
 _AIM = re.compile(
     r"\b(?:if|si)\b.{0,40}\b(?:below|above|under|over|less|more|remains|rises|falls|menor|mayor|baja|sube)\b|\b(?:target|goal|aim|range|objetivo|rango|meta)\w*\b"
+)
+# A value right behind its name.
+_FIRST = re.compile(
+    r"(?:[\s:=,~]|\b(?:level|of|was|is|at|now|today|still|de|del|era|fue|hoy)\b)*(\d+(?:[.,]\d+)?)(?![\d/-])",
+    re.IGNORECASE,
 )
 _ITEM = re.compile(r"^\s*\d{1,2}[.)]\s+")
 _TIMES = ("year", "month", "week", "day", "hour", "min")
@@ -78,7 +94,7 @@ def labs(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswe
     for lab in names:
         rows = tables.record.lab(lab, tables.lexicon)
         found = labs_of(question, tables, rows).statements
-        statements += found
+        statements += [*found, *_more_in_notes(question, tables, rows, lab)]
         if not found and len(names) > 1:
             statements.append(Statement(say(question, "no_lab", name=lab), ()))
     if not any(s.evidence for s in statements) and any(
@@ -101,8 +117,7 @@ def _labs_in_notes(question: Question, tables: Tables, lab: str) -> TableAnswer 
     """What the notes tell of a lab that has no result in the structured record: the lines of the latest day, or of every
     day where all or the course is asked; None where no day is known, or a highest or lowest value is asked for.
     """
-    lines = [e for e in tables.notes.naming(lab) if has_value(e.text, tables) and not _AIM.search(fold(e.text))]
-    lines = [e for e in lines if not tables.notes.is_anothers_value(e, lab)]
+    lines = _told_in_notes(lab, tables)
     if not any(e.date for e in lines) or question.intents & {"highest", "lowest"}:
         return None
     folded = fold(question.text)
@@ -110,6 +125,46 @@ def _labs_in_notes(question: Question, tables: Tables, lab: str) -> TableAnswer 
     kept = lines[:MAX_LINES] if every else [e for e in lines if e.date == lines[0].date][:2]
     kept += [e for e in lines if not e.date and e not in kept][:1]
     return TableAnswer(ROUTE, tuple(Statement(of_day(question, e), (e,)) for e in kept))
+
+
+def _more_in_notes(question: Question, tables: Tables, rows: Sequence[Cited], lab: str) -> list[Statement]:
+    """What the notes tell of a lab that has results in the structured record: lines of days, and with numbers, that no row has;
+    where the latest is asked, only those of later days.
+    """
+    days = {(c.row.since or "")[:10] for c in rows}
+    if not rows or "" in days:
+        return []
+    known = [float(m[1]) for c in rows if (m := _FIRST.match(c.row.value or ""))]
+    lines = [e for e in _told_in_notes(lab, tables) if e.date and e.date not in days]
+    values = {e: v for e in lines if (v := _value_of(lab, e.text, tables)) is not None and v not in known}
+    if question.intents & {"highest", "lowest"} and known:
+        top = "highest" in question.intents
+        lines = [e for e, v in values.items() if (v > max(known) if top else v < min(known))]
+    elif _wants_every(question):
+        lines = list(values)
+    else:
+        lines = [e for e in values if (e.date or "") > max(days)][:2]
+    return [Statement(dated(e), (e,)) for e in lines[:MAX_LINES]]
+
+
+def _told_in_notes(lab: str, tables: Tables) -> list[Evidence]:
+    """Lines of the notes with a value of the patient's, the latest first."""
+    lines = [e for e in tables.notes.naming(lab) if has_value(e.text, tables) and not _AIM.search(fold(e.text))]
+    return [e for e in lines if not tables.notes.is_anothers_value(e, lab)]
+
+
+def _value_of(lab: str, text: str, tables: Tables) -> float | None:
+    """The number that stands right behind the lab's name; None for one that stands there as a limit or a date."""
+    at = next((m.end for m in tables.lexicon.find(text) if m.name == lab), len(text))
+    found = _FIRST.match(text, at)
+    return float(found[1].replace(",", ".")) if found else None
+
+
+def _wants_every(question: Question) -> bool:
+    """Whether the course, the extremes or all results are asked for."""
+    folded = fold(question.text)
+    every = question.intents & {"highest", "lowest", "trend"} or _AFTER.search(folded) or _ALL.search(folded)
+    return bool(every) and not _LATEST.search(folded)
 
 
 def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bool = False) -> TableAnswer:

@@ -93,7 +93,7 @@ NUMBERED = re.compile(
 PERSON = re.compile(r"\b(?:who|whose|whom|quien(?:es)?)\b")
 # The time at which the patient is to be seen or tested again, as a question and as a note have it.
 NEXT = re.compile(
-    r"\b(?:next|pr[oó]xim[oa]s?|follow[- ]?up|seguimiento|recall|appointment|cita|due|review(?:ed)?\s+(?:in|on|at|again)"
+    r"\b(?:next|pr[oó]xim[oa]s?|follow[- ]?up|seguimiento|recall|appointment|appts?|cita|due|review(?:ed)?\s+(?:in|on|at|again)"
     r"|(?:see|seen|check)\s+again)\b",
     re.IGNORECASE,
 )

@@ -78,7 +78,7 @@ def _told_by_lines(question: Question, tables: Tables, names: Sequence[str]) -> 
 
 _NEXT_WORDS = frozenset(
     tokenize(
-        "next appointment visit review follow-up follow up due seen see again check checkup clinic proximo proxima cita revision"
+        "next appointment appt visit review follow-up follow up due seen see again check checkup clinic proximo proxima cita revision"
         " visita consulta seguimiento"
     )
 )
@@ -127,6 +127,8 @@ def _about_drugs(question: Question, tables: Tables, named: set[str]) -> TableAn
 
 # Drugs that only the notes name and that are told with the medication list.
 MAX_OTHERS = 6
+# Lines of the notes on allergies, where all are asked for.
+MAX_LISTED = 12
 MEDICATION_INTENTS = frozenset({"status", "stopped", "held", "dose", "when", "why", "started", "medications"})
 
 
@@ -216,11 +218,17 @@ def _allergies_in_notes(tables: Tables, names: Sequence[str]) -> TableAnswer | N
     """
     alike = dict.fromkeys(c for n in names for c in (n, *tables.lexicon.kin(n)))
     named = [e for n in alike for e in tables.notes.naming(n) if ALLERGY.search(e.text) or REACTION.search(e.text)]
-    to_drugs = [e for e in tables.notes.matching(REACTION) if _names_a_drug(e.text, tables)]
+    to_drugs = [e for e in tables.notes.matching(REACTION) if _names_a_drug(e.text, tables) or _goes_on(e, tables)]
     listed = [*tables.notes.matching(ALLERGY), *tables.notes.under(ALLERGY)]
     rows = list(dict.fromkeys([*named, *listed, *(() if names else to_drugs)]))
-    rows = sorted(rows, key=lambda e: tables.notes.is_anothers(e.text))[:4]
+    rows = sorted(rows, key=lambda e: tables.notes.is_anothers(e.text))[: 4 if names else MAX_LISTED]
     return TableAnswer("table:allergies", tuple(Statement(as_sentence(e.text), (e,)) for e in rows)) if rows else None
+
+
+def _goes_on(line: Evidence, tables: Tables) -> bool:
+    """Whether the sentence before speaks of allergies: `Allergies: penicillin. Latex: rash on the hands.`"""
+    before = tables.notes.before(line)
+    return before is not None and bool(ALLERGY.search(before.text))
 
 
 def _against(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:
