@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from ragq.cache.reworded import is_common
 from ragq.index.spans import MONTHS, dates
 from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.words import content
@@ -74,6 +75,8 @@ def beginnings(text: str, kind: AnswerType, asked: Collection[str]) -> list[int]
     elif kind == "amount":
         found = [(a, b) for a, b in found if not any(start <= a < end for start, end in days)]
     new = [a for a, b in found if _told(text[a:b], kind) - set(asked)]
+    if kind == "name":
+        new = [a for a in new if not _opens(text, a)]
     return sorted({*new, *(m.start() for a in new if kind == "time" and (m := _LEADS.search(text[:a])))})
 
 
@@ -99,6 +102,13 @@ def places(lines: Sequence[str], question: str, asked: Collection[str]) -> list[
         ]
         return near if any(near) else found
     return found
+
+
+def _opens(text: str, at: int) -> bool:
+    """Whether a common word has its capital from the beginning of a sentence: `Review the drugs.`"""
+    first = not text[:at].strip() or text[:at].rstrip()[-1] in ".!?:;"
+    word = re.match(r"\w+", text[at:])
+    return first and word is not None and is_common(fold(word.group()))
 
 
 def _told(found: str, kind: AnswerType) -> set[str]:

@@ -15,7 +15,8 @@ STRUCTURED = (".json", ".xml", ".hl7", ".csv")
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`text` is what the model reads and `quote` the verbatim source of it; they differ only where the pipeline
-    adds what a table knows (a drug's class) or cuts out an order to the model. `origin` is the tool or retriever that brought it.
+    adds what a table knows (a drug's class) or cuts out an order to the model. `origin` is the tool or retriever that brought
+    it, `passage` the chunk that was retrieved, with its headings.
     """
 
     text: str
@@ -28,6 +29,7 @@ class Evidence:
     score: float = 0.0
     chunk: str | None = None
     date: str | None = None
+    passage: str = ""
 
 
 def from_row(cited: Cited, shard: str, origin: str, text: str | None = None) -> Evidence:

@@ -24,6 +24,7 @@ from ragq.pipeline.budget import MODEL_DEPTH, RERANK_DEPTH, TOKENS, Found, Plan,
 from ragq.pipeline.distil import distil, room
 from ragq.pipeline.evidence import STRUCTURED, Evidence
 from ragq.pipeline.expect import estimate
+from ragq.pipeline.group import groups_of, of_group
 from ragq.pipeline.question import Question
 from ragq.pipeline.tables import Tables
 from ragq.pipeline.trace import Trace
@@ -120,6 +121,8 @@ def _planned(home: Home, hits: Sequence[Hit], coming: Found, trace: Trace, note:
 # What a sentence gains by standing in the patient's own record (in a shared page, for a general question), by naming
 # what the question names, itself or in its headings, and by its date.
 OWN, NAMED, HEADED, DATED = 0.7, 1.5, 0.7, 1.0
+# And by speaking of the children, or whoever else is asked about.
+GROUPED = 1.5
 # Titles of visits name much and state nothing.
 VISIT = -1.5
 _VISITS = re.compile(r"\b(?:visit|appointment|seen|saw|clinic|call|consult|visita|cita|consulta)\w*", re.IGNORECASE)
@@ -139,6 +142,7 @@ def _clinical_bonus(question: Question, tables: Tables, outdated: frozenset[str]
     if _LAST_VISIT.search(fold(question.text)) and (latest := tables.notes.latest()):
         dates.append(latest)
 
+    groups = groups_of(question.text)
     taken = {m.drug for m in tables.record.medications}
 
     def of_another_drug(hit: Hit) -> bool:
@@ -158,8 +162,9 @@ def _clinical_bonus(question: Question, tables: Tables, outdated: frozenset[str]
         dated = any((hit.chunk.date or "").startswith(d) or d in text for d in dates)
         if (_METADATA.match(text) and not question.asks_who()) or text in outdated or of_another_drug(hit):
             return METADATA
+        grouped = GROUPED * bool(groups and of_group(text, question.text))
         visit = VISIT * (hit.chunk.heading[-1:] == ("Encounters",) and not _VISITS.search(question.text))
-        return visit + OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated
+        return grouped + visit + OWN * (own != general) + named * (1.0 if own != general else 0.5) + DATED * dated
 
     return bonus
 
@@ -200,4 +205,5 @@ def _evidence(excerpt: Excerpt) -> Evidence:
         score=excerpt.hit.score,
         chunk=chunk.id,
         date=chunk.date,
+        passage=f"{chunk.document}\n{chunk.indexed_text}",
     )

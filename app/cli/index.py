@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -64,6 +65,9 @@ def add(
     for document, warning in report.warnings:
         typer.echo(printable(f"warning: {document}: {warning}"), err=True)
     typer.echo(json.dumps(_added(report), indent=2, ensure_ascii=False) if as_json else _added_line(report))
+    if shared and name not in rag.settings.shared:
+        flags = " ".join(f"--shared {shlex.quote(n)}" for n in (*rag.settings.shared, name))
+        typer.echo(f"note: questions read it where it is named: `ragq ask {flags} …`", err=True)
     if report.failed:
         raise typer.Exit(1)
 

@@ -7,8 +7,13 @@ from typing import Any
 import typer
 
 PATIENT: Any = typer.Option(None, "--patient", metavar="ID", help="The patient whose record it is.")
-SHARED: Any = typer.Option(False, "--shared", help="A collection that every question may read.")
-NAME: Any = typer.Option("default", "--name", metavar="NAME", help="Which shared collection, with --shared.")
+SHARED: Any = typer.Option(False, "--shared", help="A collection of pages on no patient.")
+NAME: Any = typer.Option(
+    "default",
+    "--name",
+    metavar="NAME",
+    help="Which shared collection, with --shared: questions read `default`, others with `ask --shared NAME`.",
+)
 
 
 def owner_of(patient: str | None, shared: bool, name: str) -> str:
