@@ -1,8 +1,8 @@
 """Rounding: how far the logits of a batch lie from those of a single step, learnt from near ties decoded both ways.
 
-Kernels for several rows add up in another order than those for one, so a greedy choice between two tokens that are
-nearly as good may fall differently. On some machines and thread counts the two are bit-identical, on others the gap
-between two tokens moves by a quarter.
+A batch may add up in another order than a single step, so a greedy choice between two tokens that are nearly as good may fall
+differently. Where attention is split among threads for single tokens alone (f16 keys, 512 of them or more, two threads or
+more) the gap between two tokens moves by a quarter; elsewhere the two are bit-identical here.
 """
 
 from __future__ import annotations

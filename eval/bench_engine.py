@@ -14,7 +14,7 @@ from ragq.eval.bench_cycles import cycles
 from ragq.eval.bench_overhead import overhead
 from ragq.eval.bench_plan import MODELS, planning
 from ragq.eval.bench_restore import restoring
-from ragq.eval.bench_speculation import speculating
+from ragq.eval.bench_speculation import exact, speculating
 from ragq.eval.bench_startup import startup
 from ragq.eval.bench_waiting import waiting
 from ragq.eval.partial import Partial, by_parts
@@ -38,6 +38,7 @@ def run(settings: Settings, quick: bool, data: Path, n: int | None = None, keep:
         "startup": lambda: startup(settings, settings.model, 1 if quick else 3),
         "waiting": lambda: {} if quick else waiting(path, shown.extra_buffers),
         "speculation": lambda: speculating(path, options, data, *((2, 1, 32) if quick else (20, 2, 64))),
+        "exact": lambda: {} if quick else exact(path, options, data, 20, 64),
         "plan": lambda: planning(settings.models_dir, options, _say, MODELS[:1] if quick else MODELS),
         "cycles": lambda: cycles(200 if quick else 1000),
     }

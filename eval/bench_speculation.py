@@ -6,6 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,3 +137,13 @@ def speculating(path: Path, options: Options, data: Path, rag: int, others: int,
             steps_at_best(run.prompt, run.output, by_size) for run in own
         )
     return results
+
+
+def exact(path: Path, options: Options, data: Path, rag: int, tokens: int) -> dict[str, float]:
+    """The share of prompts whose greedy text drafts leave the same where the KV cache is q8_0: attention over it is never split
+    over threads, so that a batch rounds as single steps do.
+    """
+    found = speculating(path, replace(options, kv_type="q8_0"), data, rag, 0, tokens)
+    return {
+        f"exact_{k}": found[k] for k in ("greedy_identical", "greedy_identical_all", "spec_speedup_rag") if k in found
+    }
