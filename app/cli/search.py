@@ -34,11 +34,12 @@ def search(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON value instead of text."),
 ) -> None:
-    """Find the chunks that bear on a question, best first, with the scores of BM25 and of the vectors.
+    """Find the chunks nearest to a question, the patient's before the shared ones, best first, with the scores of BM25 and of
+    the vectors.
 
     Example: ragq index search "INR" --patient 42 --since 2024 --type lab
 
-    Fails: exit 3 when nothing is found. Exit 4 when the patient has no index or the embedder is not here. Exit 2 for a
+    Fails: exit 3 when there is nothing to find; something is always nearest. Exit 4 when the patient has no index or the embedder is not here. Exit 2 for a
     day that is none.
     """
     from ragq.pipeline.rag import Ragq
