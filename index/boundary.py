@@ -8,13 +8,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from ragq.index.struck import as_word, has_struck, in_struck
-
-# A line that ends before this column ended on purpose; a longer one may have been wrapped.
-WRAP_COLUMN = 50
+from ragq.index.wrapped import wrapped
 
 _BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")
 _NEWLINE = re.compile(r"\n+")
-_ITEM = re.compile(r"\s*(?:[-*+•·–|]|\d{1,3}[.)])\s|\s*\|")
 # The look-behind keeps a long row of dots from being tried from each of them.
 _SENTENCE_END = re.compile(
     r"(?<![.!?…])[.!?…]++[\"')\]»”’*_]*+\s++(?=[\"'(\[«“‘¿¡*_]*+[^\W_a-zß-öø-ÿ])"
@@ -56,11 +53,11 @@ def paragraph_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 def line_ends(text: str, start: int, end: int) -> Iterator[int]:
     """Cut before list items, table rows and lines that begin something; not where prose is only wrapped."""
-    line_start = start
-    for match in _NEWLINE.finditer(text, start, end):
-        if not _is_wrapped(text[line_start : match.start()], text[match.end() : match.end() + 24]):
-            yield match.end()
-        line_start = match.end()
+    breaks = list(_NEWLINE.finditer(text, start, end))
+    edges = [start, *(edge for match in breaks for edge in match.span()), end]
+    lines = [text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    goes_on = wrapped(lines, [len(match[0]) > 1 for match in breaks])
+    return (match.end() for match, on in zip(breaks, goes_on, strict=True) if not on)
 
 
 def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
@@ -107,15 +104,6 @@ class Quantities:
 def splits_character(text: str, cut: int) -> bool:
     """Tell whether a cut before `cut` would part a letter from its accent or an emoji from its modifiers."""
     return unicodedata.category(text[cut]) in ("Mn", "Mc", "Me", "Cf", "Sk") or text[cut - 1] == "\u200d"
-
-
-def _is_wrapped(line: str, following: str) -> bool:
-    if _ITEM.match(following) or not following.strip():
-        return False
-    if following[0].isspace():
-        return True
-    open_end = line.rstrip()[-1:] not in (".", ":", ";", "!", "?", "|")
-    return len(line) >= WRAP_COLUMN and open_end and (following[0].islower() or following[0].isdigit())
 
 
 def _is_abbreviation(before: str) -> bool:
