@@ -6,12 +6,13 @@ import re
 import unicodedata
 from itertools import pairwise
 
-from ragq.index.boundary import sentence_ends
+from ragq.index.boundary import line_ends, sentence_ends
 
 # What marks words as meant for whoever answers, not for a reader of the record.
 _ORDER = re.compile(
-    r"""\b(?:ignore|disregard|forget|override|ignora|olvida|omite|haz\s+caso\s+omiso|stop\s+following|deja\s+de\s+seguir)\b.{0,40}
-        \b(?:instruction|rule|prompt|guideline|instrucci|regla|(?:all|everything|todo|lo)\s+(?:of\s+the\s+)?(?:previous|above|prior|anterior))
+    r"""\b(?:ignore[rz]?|disregard|forget|override|ignora|olvida|omite|haz\s+caso\s+omiso|stop\s+following|deja\s+de\s+seguir
+        |ignoriere?n?|vergiss|oublie[rz]?)\b.{0,40}
+        \b(?:instruction|rule|prompt|guideline|instrucci|regla|anweisung|consigne|(?:all|everything|todo|lo)\s+(?:of\s+the\s+)?(?:previous|above|prior|anterior))
     | \b(?:forget|olvida)\s+(?:what\s+you|everything|lo\s+anterior|todo)
     | \boverride\s*:
     | \b(?:reply|respond|answer|say|state|output|print|tell|responde|contesta|di|afirma|escribe)\b.{0,30}
@@ -24,11 +25,17 @@ _ORDER = re.compile(
     | \b(?:for|to|para)\s+(?:whoever|whomever|anyone\s+who|quien)\s+(?:answers?|replies|reads?\s+this|responda|conteste|lea\s+esto)\b
     | \b(?:for|to)\s+the\s+(?:[\w-]+\s+)?(?:software|program|chatbot|bot|algorithm)\s*:
     | \bpara\s+(?:el|la)\s+(?:programa|aplicaci[oó]n|algoritmo|chatbot|bot)\s*:
+    | \b(?:whoever|whomever|anyone\s+who|quien)\s+(?:summari[sz]es|reads|answers|reviews|resuma|lea|responda|conteste)\b.{0,60}
+        \b(?:writes?|say|state|answer|reply|report|escrib[ae]|diga|di|responda|ponga|pon)\b
+    | \b(?:reply|respond|answer|say|state|responde|contesta|di)\s+(?:from\s+now\s+on|a\s+partir\s+de\s+ahora)\b
+    | \b(?:when(?:ever)?\s+you\s+(?:answer|reply|respond|summari[sz]e)|cuando\s+(?:t[uú]\s+)?(?:respondas|contestes|resumas))\b.{0,30}
+        \b(?:say|write|state|tell|di|escribe|responde)\b
+    | \b(?:the|la)\s+(?:AI|IA)\s+(?:reading|answering|summari[sz]ing|that|which|must|should|shall|que|debe)\b
     | \b(?:always|siempre)\s+(?:reply|answer|respond|say|responde|contesta)
     | \b(?:system\s+prompt|(?:a|large|unrestricted)\s+language\s+model|language\s+model|AI\s+(?:model|assistant)|as\s+an\s+AI|unrestricted\s+model
         |modelo\s+(?:de\s+lenguaje|sin\s+restricciones)|inteligencia\s+artificial|asistente\s+(?:de\s+)?IA)\b
     | \b(?:note|message|nota|mensaje)\s+(?:to|for|para)\s+(?:the\s+|el\s+|la\s+)?(?:AI|IA|model|assistant|system|modelo|asistente|sistema)\b
-    | (?:^|[.;>\]*\#]\s*|["'{,]\s*)(?:system|assistant|sistema|asistente)["']?\s*(?::|-\s+(?:always|answer|reply|say|siempre|responde))
+    | (?:^|[.;>\]*\#\n]\s*|["'{,]\s*)(?:system|assistant|sistema|asistente)["']?\s*(?::|-\s+(?:always|answer|reply|say|siempre|responde))
     | \b(?:the|el)\s+(?:assistant|asistente|model|modelo)\s+(?:must|should|shall|has\s+to|debe|deber[ií]a|tiene\s+que)\b
     | \bdear\s+(?:AI|assistant|model|chatbot|bot)\b | \b(?:tell|needs?|advise|warn)\s+the\s+user\b | \bto\s+the\s+user\b | \bal\s+usuario\b
     | \b(?:you\s+are\s+now\s+an?|eres\s+ahora\s+una?|pretend\s+(?:that\s+)?you|finge\s+(?:que\s+)?(?:ser|eres))\b
@@ -49,8 +56,30 @@ _ORDER = re.compile(
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 
+# Without one of these in its small letters a text holds nothing of the above: looked for first, as it costs little.
+_TRIGGERS = (
+    "ignor", "disregard", "forget", "overrid", "olvida", "omite", "omiso", "stop following", "deja de seguir", "vergiss", "oublie",
+    "repl", "respon", "answer", "say", "state", "output", "print", "tell", "contest", "afirma", "escribe", "respuesta",
+    "whoever", "whomever", "anyone who", "quien", "when you", "whenever you", "resumas",
+    "software:", "program:", "programa:", "bot:", "chatbot", "algorithm:", "algoritmo:", "aplicación:", "aplicacion:", "dear bot",
+    "prompt", "model", "assistant", "asistente", "unrestricted", "sin restricciones", "inteligencia artificial",
+    "an ai", "dear ai", *(f"{to} {who}" for to in ("to", "for", "the", "para", "el", "la") for who in ("ai", "ia", "system", "sistema")),
+    "system:", "system\"", "system'", "system -", "system]", "sistema:", "sistema\"", "sistema'", "sistema -", "<!--", "<|",
+    "<system", "<user", "<im", "inst]", "user", "usuario", "you are now", "eres ahora", "pretend", "finge", "from now on",
+    "partir de ahora", "instruction", "instruccion", "instrucción", "records of", "record of", "historia de", "historias de", "new task",
+    "nueva tarea", "nuevas tarea", "end of", "fin de", "tool", "herramienta", "translate everything",
+)  # fmt: skip
+_DI = re.compile(r"di\b(?<!\wdi)")
+# What goes on with an order.
+_GOES_ON = re.compile(
+    r"\W*(?:and\s+|then\s+|also\s+|y\s+|luego\s+)*(?:please\s+|por\s+favor,?\s+)?(?:say|write|state|answer|reply|respond|output|print|tell|report|add"
+    r"|mention|claim|di|diga|responde|contesta|escribe|escriba|afirma|pon|añade|indica|répondez|écrivez|antworte|schreibe?)\b",
+    re.IGNORECASE,
+)
 _PIECE = re.compile(r";\s*|\]\s*")
 # Marks of Markdown between letters, and the one that counts as a letter.
+_NO_MARKS = str.maketrans("", "", "*_~`")
+_BLANK = str.maketrans("*_~`", "    ")
 _MARKS = re.compile(r"(?<=[^\W_])[_*~`]+(?=[^\W_])|_+")
 # What English and Spanish are written with disguises nothing.
 _USUAL = re.compile(r"[\x00-\x7fÁÉÍÓÚÜÑáéíóúüñ¿¡«»“”‘’–—…·•°ºªµ±×≤≥→\xa0]*")
@@ -68,20 +97,58 @@ _ALIKE = str.maketrans({
 
 
 def order_spans(text: str) -> list[tuple[int, int]]:
-    """Char spans of the orders in a text: in each line, from the first piece that gives one to the line's end.
+    """Char spans of the orders in a text: from the first piece of a line that gives one to the line's end, and on to the end of
+    the sentence where that is wrapped; sentences behind that go on ordering are of it.
 
     The rest of the line goes with it, because an order and what it wants said come as several sentences.
     """
-    spans = []
-    for line in re.finditer(r"[^\n]+", text):
-        start, end = line.span()
-        if _gives_order(line.group()):
-            cuts = sorted(
-                {start, end, *sentence_ends(text, start, end), *(m.end() for m in _PIECE.finditer(text, start, end))}
-            )
-            first = next((a for a, b in pairwise(cuts) if _gives_order(text[a:b])), start)
-            spans.append((first, end))
+    if not _may_order(text):
+        return []
+    spans: list[tuple[int, int]] = []
+    for start, end in _statements(text):
+        if spans and start < spans[-1][1]:
+            continue
+        goes_on = spans and not text[spans[-1][1] : start].strip() and _GOES_ON.match(text, start, end)
+        if goes_on:
+            spans[-1] = (spans[-1][0], end)
+        elif _gives_order(text[start:end]):
+            spans.append(_order_in(text, start, end))
     return spans
+
+
+def _statements(text: str) -> list[tuple[int, int]]:
+    """The lines of a text, those joined that only go on with the one before, be it behind an empty line."""
+    cuts = [0]
+    for cut in line_ends(text, 0, len(text)):
+        before = text[cuts[-1] : cut].rstrip()
+        if before and not (text[cut : cut + 1].islower() and before[-1] not in ".:;!?|"):
+            cuts.append(cut)
+    return [(a, a + len(text[a:b].rstrip())) for a, b in pairwise([*cuts, len(text)]) if text[a:b].strip()]
+
+
+def _order_in(text: str, start: int, end: int) -> tuple[int, int]:
+    """The order in a statement that gives one."""
+    sentences = sorted({start, end, *sentence_ends(text, start, end)})
+    cuts = sorted({*sentences, *(m.end() for m in _PIECE.finditer(text, start, end) if m.end() < end)})
+    first, last = next(((a, b) for a, b in pairwise(cuts) if _gives_order(text[a:b])), (start, end))
+    line = text.find("\n", last - 1, end)
+    line = end if line < 0 else line
+    stop = next(cut for cut in sentences if cut >= line)
+    for a, b in pairwise(cut for cut in sentences if cut >= stop):
+        if not (_GOES_ON.match(text, a, b) or _gives_order(text[a:b])):
+            break
+        stop = b
+    return first, first + len(text[first:stop].rstrip())
+
+
+def _may_order(text: str) -> bool:
+    """Whether a text holds any word of an order, as it stands or in the letters that a reader takes it for."""
+    plain = text if _USUAL.fullmatch(text) else f"{text}\n{_undisguised(text)}"
+    small = plain.lower()
+    unmarked = small.translate(_NO_MARKS)
+    copies = small if unmarked == small else f"{unmarked}\n{small.translate(_BLANK)}"
+    copies = " ".join(copies.split()).replace(" :", ":")
+    return any(word in copies for word in _TRIGGERS) or bool(_DI.search(copies))
 
 
 def _gives_order(text: str) -> bool:
