@@ -13,6 +13,7 @@ from ragq.index.inert import without_orders
 from ragq.index.lexicon import Lexicon, spelling
 from ragq.index.struck import is_struck, unstruck
 from ragq.index.tokenizer import tokenize
+from ragq.index.wrapped import is_title
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.said import (
     Saying,
@@ -65,6 +66,10 @@ _THEN = re.compile(
 MIN_LISTED = 3
 # An item of a list, a row of a table or a heading.
 _ITEM = re.compile(r"\s*(?:[-*+•·–|#]|\d{1,3}[.)])\s*(?!\d)")
+# What is told of a person before the value that is theirs: `her husband, who came with her, has an INR of 7.9`.
+_WHO = re.compile(r",\s*(?:who|whose|que|cuy[oa])\b[^,;]*,", re.IGNORECASE)
+# Where prose is wrapped.
+_WRAP = re.compile(r"[ \t]*\n(?=\S)")
 # Columns of a table in plain text.
 COLUMNS = re.compile(r"\S(?:[ ]{3,}|\t)\S")
 
@@ -164,7 +169,8 @@ class Notes:
 
     def is_anothers_value(self, evidence: Evidence, lab: str) -> bool:
         """Whether the part of a sentence that names the lab speaks of somebody beside the patient."""
-        parts = [p for p in re.split(r"[;,]", evidence.text) if any(m.name == lab for m in self._lexicon.find(p))]
+        whole = _WHO.sub(" ", evidence.text)
+        parts = [p for p in re.split(r"[;,]", whole) if any(m.name == lab for m in self._lexicon.find(p))]
         return any(self.is_anothers(p) for p in parts)
 
     def of_anothers_drug(self, evidence: Evidence, drug: str) -> bool:
@@ -242,18 +248,18 @@ class Notes:
         return sorted(found, key=lambda e: e.date or "", reverse=True)
 
     def has_word(self, word: str) -> bool:
-        """Whether any of the documents holds a word, as BM25 tokens."""
+        """Whether any of the documents holds a word, as BM25 tokens, outside of orders to the model."""
         return set(tokenize(word)) <= self._words
 
     @cached_property
     def _words(self) -> set[str]:
-        return {t for chunk in self._chunks for t in tokenize(unstruck(chunk.indexed_text))}
+        return {t for chunk in self._chunks for t in tokenize(without_orders(unstruck(chunk.indexed_text)))}
 
     @cached_property
     def _sentences(self) -> list[Evidence]:
         return [
             Evidence(
-                unstruck(quote),
+                _WRAP.sub(" ", unstruck(quote)),
                 quote,
                 chunk.document,
                 chunk.shard,
@@ -308,7 +314,9 @@ def _under_headings(text: str) -> list[tuple[str, str]]:
 
 
 def _is_heading(line: str, text: str) -> bool:
-    """Whether a line of a few words stands behind an empty line, or first, and has more behind it."""
+    """Whether a line of a few words stands behind an empty line, or first, and has more behind it that does not go on with it."""
+    if not is_title(line):
+        return False
     return bool(re.search(rf"(?:^|\n[ \t]*\n){re.escape(line)}[ \t]*\n[ \t]*\S", text))
 
 
