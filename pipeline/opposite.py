@@ -53,6 +53,7 @@ _PAIRS = (
         re.compile(
             r"\b(?:non|ex|former|never)[- ]?smok\w+|\bnever\s+(?:has\s+)?smoked\b"
             r"|\b(?:stopped|quit|gave\s+up|given\s+up)\s+(?:the\s+)?(?:smoking|cigarettes|tobacco)\b"
+            r"|\b(?:has\s+not|hasn['’]t|not)\s+smoked\b"
             r"|\b(?:does\s+not|doesn't|no\s+longer)\s+smok\w+|\bex-?fumador[a]?\b|\b(?:no|ya\s+no|nunca)\s+(?:ha\s+)?fuma(?:do|ba)?\b|\bdej[oó]\s+de\s+fumar\b",
             _I,
         ),

@@ -41,8 +41,19 @@ _HEADED = re.compile(
 )
 _TITLED = re.compile(r"\b(?:Mr|Mrs|Ms|Miss|Sr|Sra|Don|Doña)\b\.?\s+(?:[A-ZÁÉÍÓÚÑ]\w+\s+)?(?P<name>[A-ZÁÉÍÓÚÑ]\w+)")
 
+# Ways to tell that a drug was done away with or not renewed.
+_GONE = (
+    r"(?:is|are|was)\s+no\s+more|bin(?:s|ned)?|scrap(?:ped)?|ditch(?:ed)?|got\s+rid\s+of|thr(?:ew|own)\b.{0,60}?\b(?:away|out)"
+    r"|(?:g[ai]ven?\s+up|quit)(?!\s+(?:the\s+)?(?:smok|cigar|tobac|work|alcohol|drink|driv))"
+    r"|(?:went|gone|weaned|been)\s+off(?!\s+(?:work|sick|school|food|(?:her|his)\s+(?:food|legs)))"
+    r"|lapsed?|(?:prescription|script|supply)\b.{0,40}?\bexpired|(?:not|never|\w+n['’]t)\s+(?:be(?:en)?\s+)?(?:renew|refill|re-?issu|re-?order)(?:ed)?"
+    r"|(?:not|never|\w+n['’]t)\s+(?:\w+\s+)?(?:taken|used|touched)\b(?=.*\bsince\b)|no\s+ha\s+(?:vuelto\s+a\s+)?toma(?:do|r)\b(?=.*\bdesde\b)"
+    r"|abandon(?:ó|ad[oa])|tir(?:ó|ar)\s+(?:el|la|los|las|su|sus)|tir(?:ó|ar|ado)\b(?=.*\bbasura\b)|se\s+quitó|dej(?:ó|ado)\s+caducar"
+    r"|se\s+(?:le\s+)?(?:acab|termin)(?:ó|aron)|no\s+(?:l[oa]s?\s+)?(?:ha\s+)?renov(?:ó|ado)"
+)
 _ENDED = re.compile(
-    r"\b(?:stop(?:s|ped|ping)?|discontinu\w+|ceased?|withdr[ae]wn?|left\s+(?:it\s+|them\s+)?off|(?:came|come|taken|is|now)\s+off"
+    rf"\b(?:{_GONE}"
+    r"|stop(?:s|ped|ping)?|discontinu\w+|ceased?|withdr[ae]wn?|left\s+(?:it\s+|them\s+)?off|(?:came|come|taken|is|now)\s+off"
     r"|finished|completed|ended|course\s+over|on\s+hold|held|hold|withheld|paused|in\s+the\s+past|previously|formerly|used\s+to\s+take|no\s+longer|last\s+dose\s+of|in\s+hospital\s+only"
     r"|until\s+\d{4}|had\s+(?:taken|been)|(?:has|have|had)\s+had|suspend\w+|se\s+retir\w+|retirad[oa]|dej[oó]\b|dejado"
     r"|termin(?:[oó]|ad[oa])|complet(?:[oó]|ad[oa])|en\s+pausa|ya\s+no|hasta\s+\d{4}|hab[ií]a\s+(?:tomado|estado)|tomaba)\b",
@@ -54,7 +65,7 @@ _KEPT = re.compile(
     r"|discuss\w*\s+stopping|no\s+suspender|prefiere\s+seguir)",
     re.IGNORECASE,
 )
-_OFF = re.compile(r"\b(?:off|stopped)\s+$", re.IGNORECASE)
+_OFF = re.compile(r"\b(?:off|stopped)\s+(?:(?:the|her|his|their|all|any)\s+)?$", re.IGNORECASE)
 # The drug before `switched to`, the drug after `switched from`.
 _GIVEN_UP = re.compile(
     r"\b(?:switched|changed|converted|replaced|cambi\w+|sustitu\w+)(?:\s+(?:to|by|with|a|por))?\s*$", re.IGNORECASE
@@ -68,7 +79,9 @@ _AGAIN = re.compile(
 _NOT = re.compile(
     r"\b(?:avoid\w*|contra-?indica\w+|allerg\w*|al[eé]rgi\w+|anaphyla\w+|hives|urticaria|rash|angioedema|intoleran\w+|not\s+tolerat\w+|no\s+toler\w+"
     r"|declined|refused|rechaz\w+|advised\s+against|(?:should|must|do|does|did|would|to)\s+not\s+(?:have|take|be|give|use|start|restart|like)\w*"
-    r"|not\s+to\s+(?:be\s+)?(?:take|taken|give|given|use|used|start)|not\s+(?:taking|on)|never\s+(?:taken|started|on)|considered|may\s+be\s+started|may\s+start"
+    r"|not\s+to\s+(?:be\s+)?(?:take|taken|give|given|use|used|start)|not\s+(?:taking|on|(?:yet\s+)?(?:(?:re)?started|commenced|prescribed))|never\s+(?:taken|took|take|takes|used|tried|started|on)"
+    r"|(?:must|should|can|may|to)\s+never\s+(?:be|take|have|use)|(?:has|have|had)(?:\s+not|n['’]t)\s+(?:\w+\s+)?(?:taken|used|touched|been\s+(?:taking|on))"
+    r"|(?:do|does|did|is|was|should|must|would)n['’]t\s+(?:take|taking|on|have|use|start)|nunca\s+(?:\w+\s+){0,3}?(?:tom|dar|us)|no\s+tom[oó]|no\s+ha\s+tomado|considered|may\s+be\s+started|may\s+start"
     r"|(?:sensitive|resistant|susceptible)\s+to|(?:sensible|resistente)s?\s+a|might|could|podr[ií]a|consider|awaiting|leaflet|asked\s+(?:about|for)|evitar?|no\s+(?:lo\s+|la\s+)?(?:debe\s+)?(?:toma|tomar|usar|dar)\b|se\s+recomienda\s+no"
     r"|instead\s+of|rather\s+than|en\s+lugar\s+de|made\s+(?:her|him)|salió|vomit\w*|if\b[^.;]{0,40}\b(?:start|add)|den(?:y|ies|ied)|niega"
     r"|(?:plan|going|aim|hope)\w*\s+to\s+(?:re)?start|to\s+(?:be\s+)?start(?:ed)?\s+(?:after|when|once|next)|will\s+(?:be\s+)?start)\w*",
@@ -94,7 +107,10 @@ _HAPPENED_ON = re.compile(
 )
 # Between two drugs: where what is said of the one ends.
 _CUT = re.compile(
-    r"[;,:|]|\.\s|\n|\b(?:but|pero|so|then|while|whereas|mientras|now|ahora|started\s+instead)\b", re.IGNORECASE
+    r"[;,:|]|\.\s|\n|\b(?:but|pero|so|then|while|whereas|mientras|now|ahora|started\s+instead)\b"
+    # `takes A and no longer takes B`
+    r"|\b(?:and|y)\s+(?=(?:\w+\s+){0,3}?(?:no\s+longer|not|never|ya\s+no|no)\s+(?:\w+\s+)?(?:tak(?:es?|ing|en)|took|on|toma|tomado|tom[oó])\s+(?:\w+\s+){0,2}$)",
+    re.IGNORECASE,
 )
 _LIST = re.compile(r"\W*(?:and|or|y|e|o|ni|nor)?\W*", re.IGNORECASE)
 _EXCHANGE = re.compile(

@@ -29,6 +29,7 @@ def check(sentence: str, line: str, shard: str = "patient:1"):
         ("Washing and dressing without help.", "She needs help with washing and dressing."),
         ("Ex-smoker, 20 pack years.", "She is a smoker of 20 pack years."),
         ("Smoked 20 a day until 2003.", "She smokes 20 a day."),
+        ("She has not smoked since Easter.", "She smokes."),
         ("Stopped smoking in 2003.", "She has smoked since 2003."),
         ("No alcohol, drinks tea.", "She drinks alcohol."),
         ("Drove a lorry for years.", "He drives a lorry."),

@@ -22,6 +22,8 @@ LEXICON = Lexicon([
         ("Atorvastatin not tolerated, so rosuvastatin 10 mg daily.", {"atorvastatin": "not", "rosuvastatin": "taken"}),
         ("Stopped warfarin; now on apixaban 5 mg and aspirin 75 mg daily.",
          {"warfarin": "ended", "apixaban": "taken", "aspirin": "taken"}),
+        ("Takes ramipril 5 mg and no longer takes apixaban 5 mg.", {"ramipril": "taken", "apixaban": "ended"}),
+        ("Toma ramipril 5 mg y ya no toma apixaban 5 mg.", {"ramipril": "taken", "apixaban": "ended"}),
         ("Warfarin was switched to edoxaban 60 mg in March.", {"warfarin": "ended", "edoxaban": "taken"}),
         ("Switched from warfarin to apixaban.", {"warfarin": "ended", "apixaban": "named"}),
         ("Switched to rosuvastatin 5 mg OD.", {"rosuvastatin": "taken"}),
@@ -88,3 +90,34 @@ def test_a_person_by_another_name_is_somebody_else():
     assert names_of_patient(["Mrs Hollis came.", "Mrs Hollis and Mr Gray.", "Seen: Mrs Hollis."]) == {"hollis"}
     assert names_of_patient(["Mr Gray."], "Ruth Hollis") == {"ruth", "hollis"}
     assert names_of_patient(["no name"]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("Ramipril 5 mg is no more.", "ended"),
+        ("Bin the ramipril 5 mg.", "ended"),
+        ("Ran out of ramipril 2.5 mg and did not renew.", "ended"),
+        ("Came off ramipril 5 mg.", "ended"),
+        ("Weaned off her ramipril 5 mg.", "ended"),
+        ("She threw her ramipril 5 mg away.", "ended"),
+        ("Gave up ramipril 5 mg last year.", "ended"),
+        ("Has not taken ramipril 5 mg since March.", "ended"),
+        ("He hasn't taken ramipril 5 mg since Easter.", "ended"),
+        ("Binned the ramipril 5 mg.", "ended"),
+        ("Let the prescription of ramipril 5 mg lapse.", "ended"),
+        ("Never took ramipril 5 mg.", "not"),
+        ("Abandonó el ramipril 5 mg.", "ended"),
+        ("Tiró el ramipril 5 mg a la basura.", "ended"),
+        ("Se le acabó el ramipril 5 mg y no lo renovó.", "ended"),
+        ("Dejó caducar la receta de ramipril 5 mg.", "ended"),
+        ("No ha tomado ramipril 5 mg desde marzo.", "ended"),
+        ("Nunca tomó ramipril 5 mg.", "not"),
+        ("Takes ramipril 5 mg and gave up smoking.", "taken"),
+        ("Takes ramipril 5 mg, has been off work since May.", "taken"),
+        ("Takes ramipril 5 mg and has not had a fall since.", "taken"),
+        ("Has never missed her ramipril 5 mg.", "taken"),
+    ],
+)
+def test_a_drug_done_away_with_is_not_taken(text, state):
+    assert {(s.drug, s.state) for s in sayings(text, LEXICON)} == {("ramipril", state)}
