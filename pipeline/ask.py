@@ -77,7 +77,7 @@ def fresh(
     yield StageEvent(trace.stages[-1])
     if other is not None:
         reply.refusal = reason("other patient", question.language, other)
-    elif table and table.refusal and table.absent:
+    elif table and table.refusal and table.absent is not None:
         reply.refusal, reply.absent = table.refusal, table.absent
     elif table and table.refusal is None:
         # A row that was nothing but an order to the model leaves no sentence.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import combinations, pairwise
 
 from ragq.pipeline.evidence import Evidence, from_row
 from ragq.pipeline.notes import ALLERGY, REACTION
@@ -22,25 +23,34 @@ from ragq.pipeline.tables import (
     told,
 )
 from ragq.tools.allergies import is_about
-from ragq.tools.interactions import Pair, check, duplicates
+from ragq.tools.interactions import Pair, between, check, duplicates, rows_of, shared_class
 
 # Lines of the notes that an absence in them is told with.
 MAX_NAMED = 6
 # Lines of the notes about drugs together.
 MAX_SAID = 2
+# Interactions told in a sentence each, and named behind those.
+MAX_PAIRS, MAX_NAMED_PAIRS = 6, 24
 
 
 def interaction(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
     """What the drugs asked about (or the active ones of a class, or all) do with each other and with the active ones."""
     lexicon = tables.lexicon
+    classes = _apart(question, tables, drugs, classes)
+    if len(drugs) + len(classes) > 1:
+        return _among(question, tables, drugs, classes)
     active = _taken(tables)
+    if not tables.patient_shard or (drugs and not set(active) - set(drugs)):
+        return _listed(question, tables, [*drugs, *classes])
     of_class = [d for c in classes for d in active if c in lexicon.classes_of(d)]
     focus = list(dict.fromkeys([*drugs, *of_class]))
     if classes and not drugs and not of_class:
         return _no_active(question, tables, classes)
     if not focus:
         focus = active
-    against = [d for d in active if d not in drugs] if len(drugs) < 2 else [*drugs]
+    if len(active) < 2 and not drugs:
+        return _too_few(question, tables, active)
+    against = [d for d in active if d not in drugs]
     pairs = check(focus, against, tables.interactions, lexicon)
     # Of drugs that are not asked about by name, also those that do the same.
     alike = duplicates(focus, against, lexicon) if not drugs else []
@@ -56,13 +66,100 @@ def interaction(question: Question, tables: Tables, drugs: Sequence[str], classe
     return TableAnswer("tool:interactions", statements)
 
 
+def _apart(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> list[str]:
+    """The classes less those that only say what a drug named right behind them is (`the anticoagulant apixaban`)."""
+    said = {
+        a.name
+        for a, b in pairwise(question.mentions)
+        if a.kind == "class" and b.name in drugs and not question.text[a.end : b.start].strip(" (,:")
+        and a.name in tables.lexicon.kin(b.name)
+    }  # fmt: skip
+    return [c for c in classes if c not in said]
+
+
+def _among(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
+    """What the drugs and classes that the question names do with each other. A class stands for itself and its members; of
+    the patient's own (`her anticoagulant`), for those taken.
+    """
+    lexicon, active = tables.lexicon, _taken(tables)
+    of_class = {}
+    for name in classes:
+        members = lexicon.members(name)
+        taken = [d for d in active if name in lexicon.kin(d)]
+        of_class[name] = taken if taken and question.is_personal() else list(dict.fromkeys([*taken, *members]))
+    names = list(combinations([*drugs, *classes], 2))
+    pairs = check(drugs, drugs, tables.interactions, lexicon)
+    for first, second in names:
+        if first in of_class or second in of_class:
+            pairs += between(first, second, tables.interactions, lexicon, of_class)
+    alike = duplicates(drugs, drugs, lexicon)
+    told = {frozenset((a, b)) for a, b, _ in alike} | {frozenset((p.first, p.second)) for p in pairs}
+    if not pairs or classes:
+        alike += [(a, b, c) for a, b in names if frozenset((a, b)) not in told and (c := shared_class(a, b, lexicon))]
+    ended = {} if tables.record.medications or not tables.patient_shard else tables.notes.ended()
+    statements = [
+        *(Statement(dated(ended[d]), (ended[d],)) for d in drugs if d in ended and pairs),
+        *_pair_statements(question, tables, pairs),
+        *(_same_class(question, tables, *pair) for pair in alike),
+    ]
+    if not pairs:
+        none = _none_named(question, tables, drugs, classes)
+        if none is None and not alike:
+            return None
+        statements += [none] if none else []
+    return TableAnswer(
+        "tool:interactions" if pairs or alike else "table:interactions", (*statements, *_said_of(tables, drugs))
+    )
+
+
+def _none_named(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> Statement | None:
+    """That the monographs list nothing between what the question names; None where no monograph covers one of them."""
+    names = [*drugs, *classes]
+    if any(not tables.lexicon.classes_of(n) and not tables.lexicon.members(n) for n in names):
+        return None
+    lines = tuple(_lines(tables, names))
+    *first, last = [as_asked(question, [n]) for n in classes] if not drugs else [
+        *(shown(d, tables) for d in drugs), *(as_asked(question, [c]) for c in classes)
+    ]  # fmt: skip
+    return Statement(say(question, "no_pair_named", first=", ".join(first), second=last), lines) if lines else None
+
+
+def _listed(question: Question, tables: Tables, names: Sequence[str]) -> TableAnswer | None:
+    """What the monographs list of one drug or class, where there is nothing else to check it with."""
+    if not names:
+        return TableAnswer("table:interactions", refusal=say(question, "no_drug_named"), absent="")
+    pairs = rows_of(names[0], tables.interactions, tables.lexicon)
+    statements = tuple(_pair_statements(question, tables, pairs))
+    return TableAnswer("tool:interactions", statements) if statements else None
+
+
+def _too_few(question: Question, tables: Tables, active: Sequence[str]) -> TableAnswer:
+    """That the record names one drug or none, so that nothing can interact."""
+    if not active:
+        return TableAnswer("table:interactions", refusal=say(question, "no_drug_in_record"), absent="")
+    text = say(question, "one_drug", name=shown(active[0], tables))
+    return TableAnswer("table:interactions", (Statement(text, tuple(_lines(tables, active))),))
+
+
+def _pair_statements(question: Question, tables: Tables, pairs: Sequence[Pair]) -> list[Statement]:
+    """One interaction a sentence, the worst MAX_PAIRS of them; the others are named in one."""
+    pairs = list({id(p.cited.row): p for p in reversed(pairs)}.values())[::-1]
+    statements = [pair_statement(question, tables, p) for p in pairs[:MAX_PAIRS]]
+    if more := pairs[MAX_PAIRS:]:
+        names = ", ".join(f"{p.first} + {p.second} ({_severity(question, p)})" for p in more[:MAX_NAMED_PAIRS])
+        names += f" (+ {len(more) - MAX_NAMED_PAIRS})" if len(more) > MAX_NAMED_PAIRS else ""
+        lines = tuple(from_row(p.cited, tables.shared_shard, "interactions") for p in more[:MAX_NAMED_PAIRS])
+        statements.append(Statement(say(question, "more_pairs", names=names), lines))
+    return statements
+
+
 # A note that speaks of drugs together.
 _TOGETHER = re.compile(r"\b(?:avoid|interact|evitar?|interacc)\w*", re.IGNORECASE)
 
 
 def _said_of(tables: Tables, drugs: Sequence[str]) -> list[Statement]:
     """What the notes themselves say of taking one of the drugs with others, where the record has no medication list."""
-    if tables.record.medications:
+    if tables.record.medications or not tables.patient_shard:
         return []
     said = [e for d in drugs for e in tables.notes.naming(d) if _TOGETHER.search(e.text)]
     return [Statement(dated(e), (e,)) for e in list(dict.fromkeys(said))[:MAX_SAID]]
@@ -82,8 +179,19 @@ def _named(question: Question, tables: Tables, drug: str) -> str:
     """The drug's name as the question or the record has it, where that is in another language than the monographs'."""
     if question.language == "en":
         return drug
+    if _is_class(drug, tables):
+        return as_asked(question, [drug])
     asked = as_asked(question, [drug])
     return asked.lower() if asked != drug else shown(drug, tables)
+
+
+def _is_class(name: str, tables: Tables) -> bool:
+    return any(m.kind == "class" and m.name == name for m in tables.lexicon.find(name))
+
+
+def _severity(question: Question, pair: Pair) -> str:
+    severity = pair.interaction.severity
+    return severity if question.language == "en" else _SEVERITY.get(severity, f"«{severity}»")
 
 
 def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
@@ -92,27 +200,31 @@ def pair_statement(question: Question, tables: Tables, pair: Pair) -> Statement:
     """
     listed = pair.interaction
     first, second = (_named(question, tables, d) for d in (pair.first, pair.second))
-    severity = listed.severity if question.language == "en" else _SEVERITY.get(listed.severity, f"«{listed.severity}»")
+    if pair.members:
+        second += f" ({', '.join(_named(question, tables, d) for d in pair.members)})"
     effect, management = listed.effect.strip(), listed.management.strip()
     if question.language != "en":
         management = management.rstrip(".")
     text = say(
         question,
         "pair",
-        first=first.capitalize(),
+        first=first[:1].upper() + first[1:],
         second=second,
-        severity=severity,
+        severity=_severity(question, pair),
         effect=effect,
         management=management,
     )
-    taken = [m for d in (pair.first, pair.second) for m in tables.record.of(d) if m.is_active]
-    lines = _lines(tables, (pair.first, pair.second))
+    drugs = (pair.first, *(pair.members or (pair.second,)))
+    taken = [m for d in drugs for m in tables.record.of(d) if m.is_active]
+    lines = _lines(tables, drugs) if tables.patient_shard else []
     told = f"Interaction of {pair.first} with {pair.second} ({listed.severity}): {listed.effect.strip()} Management: {listed.management.strip()}"
     # A line that speaks of the class ("NSAIDs can …") supports the drug only together with the one that says it is of it.
     named = {m.name for e in (pair.cited, *(m.cited for m in taken)) for m in tables.lexicon.find(e.quote)}
-    classes = [tables.library.class_line(d) for d in (pair.first, pair.second) if d not in named]
-    for drug in (pair.first, pair.second):
-        if not tables.lexicon.classes_of(drug):
+    named.add(listed.drug)
+    unnamed = [d for d in drugs if d not in named and not _is_class(d, tables)]
+    classes = [tables.library.class_line(d) for d in unnamed]
+    for drug in unnamed:
+        if not tables.lexicon.classes_of(drug) and tables.lexicon.kin(drug):
             text += " " + say(question, "by_name", drug=drug.capitalize(), names=", ".join(tables.lexicon.kin(drug)))
     own = from_row(pair.cited, tables.shared_shard, "interactions", told)
     return Statement(text, (own, *lines, *(c for c in classes if c is not None)))
@@ -188,12 +300,28 @@ def _uncovered(drugs: Sequence[str], tables: Tables) -> list[str]:
 
 
 def _same_class(question: Question, tables: Tables, first: str, second: str, name: str) -> Statement:
-    text = say(question, "same_class", first=first.capitalize(), second=second, name=name)
-    return Statement(text, tuple(_lines(tables, (first, second))))
+    own = next((d for d, other in ((first, second), (second, first)) if other == name), None)
+    drugs = (own,) if own else (first, second)
+    key = "of_class" if own else "same_class"
+    shown_first = _named(question, tables, drugs[0])
+    text = say(
+        question,
+        key,
+        first=shown_first[:1].upper() + shown_first[1:],
+        second=_named(question, tables, drugs[-1]),
+        name=name,
+    )
+    pages = (tables.library.class_line(d) for d in drugs)
+    return Statement(text, tuple(dict.fromkeys([*_lines(tables, drugs), *(e for e in pages if e)])))
 
 
 def _lines(tables: Tables, drugs: Sequence[str]) -> list[Evidence]:
     """The line of each drug in the medication list, or, where the record has none, in the notes: the latest."""
+    if not tables.patient_shard:
+        found = (
+            next(filter(None, map(tables.library.class_line, [d, *tables.lexicon.members(d)])), None) for d in drugs
+        )
+        return list(dict.fromkeys(e for e in found if e is not None))
     if not tables.record.medications:
         told = tables.notes.taken()
         return list(dict.fromkeys(told.get(d) or e for d in drugs for e in tables.notes.naming(d)[:1]))

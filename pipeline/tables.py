@@ -28,7 +28,7 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
     """`statements` answer the question, or `refusal` says that the record does not. With `absent`, the inputs that a calculation
-    lacks, the refusal stands and nothing is read.
+    lacks ("" where the refusal says it all), the refusal stands and nothing is read.
     """
 
     route: str
@@ -65,9 +65,15 @@ _WORDS = {
         "no_pair": "The monographs list no interaction between {first} and the other active medications ({others}).",
         "no_pair_in_notes": "The monographs list no interaction between {first} and the drugs that the notes name ({others}).",
         "no_pair_among": "The monographs list no interaction between {first}.",
+        "no_pair_named": "The monographs list no interaction between {first} and {second}.",
+        "more_pairs": "The monographs also list: {names}.",
+        "one_drug": "No other drug than {name} is in the record, so that there is none to check it with.",
+        "no_drug_named": "the question names no drug, and no patient's record is open",
+        "no_drug_in_record": "the record names no drug that is taken",
         "no_monograph": "No monograph covers {names}.",
         "by_name": "{drug}, of which there is no monograph, counts as {names} by its name.",
         "same_class": "{first} and {second} are of the same class ({name}).",
+        "of_class": "{first} is itself of this class ({name}).",
         "pair": "{first} and {second} ({severity}): {effect} Management: {management}",
         "not_taken": "No. The medication list does not hold {name}.",
         "not_a_medication": "{name} is not in the medication list; the notes say: {said}",
@@ -100,9 +106,15 @@ _WORDS = {
         "no_pair": "Las monografías no recogen ninguna interacción entre {first} y los demás fármacos activos ({others}).",
         "no_pair_in_notes": "Las monografías no recogen ninguna interacción entre {first} y los fármacos que nombran las notas ({others}).",
         "no_pair_among": "Las monografías no recogen ninguna interacción entre {first}.",
+        "no_pair_named": "Las monografías no recogen ninguna interacción entre {first} y {second}.",
+        "more_pairs": "Las monografías recogen además: {names}.",
+        "one_drug": "En la historia no consta otro fármaco que {name}, así que no hay con qué compararlo.",
+        "no_drug_named": "la pregunta no nombra ningún fármaco y no hay historia abierta",
+        "no_drug_in_record": "la historia no nombra ningún fármaco que se tome",
         "no_monograph": "Ninguna monografía trata de {names}.",
         "by_name": "{drug}, del que no hay monografía, cuenta como «{names}» por su nombre.",
         "same_class": "{first} y {second} son de la misma clase («{name}»).",
+        "of_class": "{first} es de esa misma clase («{name}»).",
         "pair": "{first} y {second} (interacción {severity}): «{effect}» Conducta: «{management}».",
         "not_taken": "No. {name} no consta en la lista de medicación.",
         "not_a_medication": "No: {name} no está en la lista de medicación; las notas dicen: {said}",
