@@ -78,7 +78,7 @@ def fresh(
     if other is not None:
         reply.refusal = reason("other patient", question.language, other)
     elif table and table.refusal and table.absent is not None:
-        reply.refusal, reply.absent = table.refusal, table.absent
+        reply.refusal, reply.absent, reply.near = table.refusal, table.absent, table.near[:MAX_NEAREST]
     elif table and table.refusal is None:
         # A row that was nothing but an order to the model leaves no sentence.
         statements = [s for s in table.statements if s.text.strip()]
@@ -184,7 +184,12 @@ def _read(
         return
     reply.latest = tables.notes.latest()
     gate = Gate(
-        reply.evidence, tables.lexicon, inactive(tables), one_language(question, reply.evidence), tables.record.name
+        reply.evidence,
+        tables.lexicon,
+        inactive(tables),
+        one_language(question, reply.evidence),
+        tables.record.name,
+        of_patient=reply.patient is not None,
     )
     yield from read_evidence(home, question, summary, reply, gate, tables, trace)
 
@@ -214,9 +219,8 @@ def _nearest(reply: Reply, question: Question, lexicon: Lexicon) -> list[Evidenc
 def _finish(reply: Reply, question: Question, lexicon: Lexicon, home: Home, trace: Trace) -> Answer:
     refusal = reply.refusal if not reply.sentences else None
     citations = tuple(citation_of(i, reply.evidence[n - 1]) for i, n in enumerate(reply.cited, start=1))
-    nearest = (
-        tuple(citation_of(i, e) for i, e in enumerate(_nearest(reply, question, lexicon), start=1)) if refusal else ()
-    )
+    near = (reply.near or _nearest(reply, question, lexicon)) if refusal else ()
+    nearest = tuple(citation_of(i, e) for i, e in enumerate(near, start=1))
     text = reply.text or refusal_text(question, reply.absent, reply.patient)
     timings = {"total_ms": round(trace.elapsed_ms(), 1), **reply.timings}
     timings.setdefault("ttft_ms", timings["total_ms"])

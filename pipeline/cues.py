@@ -23,7 +23,8 @@ _CUES: dict[Intent, str] = {
     r" should\s+(?:i|we)\s+(?:add|give|prescribe|start|use)"
     r" allowed safe(?:ly)? can could may give given giving add adding prescrib\w+ avoid\w* contraindicat\w+"
     r" puede\w* puedo dar darle anadir permitid\w+ segur[oa] contraindicad\w+ recetar",
-    "medications": r"what\s+(?:is|are)\s+(?:he|she|they|the\s+patient)\s+(?:taking|on) que\s+(?:esta\s+tomando|toma)"
+    "medications": r"what\s+(?:do|does)\s+(?:he|she|they|(?:the|this)\s+patient)\s+(?:(?:currently|now|still)\s+)?(?:take|use)"
+    r" what\s+(?:is|are)\s+(?:he|she|they|the\s+patient)\s+(?:taking|on) que\s+(?:esta\s+tomando|toma)"
     r" medication\w* medicine\w* meds tablets pills drugs?"
     r" comprimidos pastillas medicaci\w+ medicamento\w* medicina\w* farmaco\w* tratamiento prescri\w+",
     "conditions": r"problem\w* diagnos\w+ condition\w* diagnostic\w+ problema\w* enfermedad\w* comorbid\w+",

@@ -52,6 +52,15 @@ _OTHER_PERSON = re.compile(
     r"\b(?:neighbour|neighbor|friend|colleague|flatmate|another (?:patient|resident|person|man|woman)|vecin[oa]|amig[oa]|otr[oa] paciente)\b",
     re.IGNORECASE,
 )
+# What only the patient's own lines can tell: `the patient takes …`, `Toma …`.
+_OF_PATIENT = re.compile(
+    r"\b(?:(?:the|this)\s+patient|she|he)\s+(?:(?:is|was|has\s+been|had\s+been)\s+)?(?:\w+ly\s+)?"
+    r"(?:takes?|took|taking|on|has|had|having|receiv\w+|uses?|using|used|gets?|prescribed|given|started|treated)\b"
+    r"|\b(?:(?:el|la|este|esta)\s+paciente|ella|[eé]l)\s+(?:(?:s[ií]|actualmente|ya)\s+)?"
+    r"(?:toma|tom[oó]|tiene|ten[ií]a|recib[eií]\w*|usa|sigue|est[aá]|presenta|padece|lleva)\b"
+    r"|^\W*(?:s[ií]\W+)?(?:toma|tiene|recibe|sigue\s+(?:tomando|con)|est[aá]\s+tomando|est[aá]\s+en\s+tratamiento)\b",
+    re.IGNORECASE,
+)
 _REASON = re.compile(
     r"\b(?:because|due to|owing to|caused|reason|indication|for|after|porque|debido|motivo|indicaci[oó]n|por|para|tras)\b",
     re.IGNORECASE,
@@ -112,8 +121,12 @@ class Gate:
         inactive: Mapping[str, str],
         same_language: bool = True,
         patient_name: str = "",
+        of_patient: bool = False,
     ) -> None:
-        """`inactive` maps each drug the record lists, but not as active, to its status there."""
+        """`inactive` maps each drug the record lists, but not as active, to its status there; `of_patient` says that a patient's
+        record is open, so that no page of a library can tell what the patient takes or has.
+        """
+        self._of_patient = of_patient
         self._known_names = stems(patient_name) | {stem(w) for w in FUNCTION_WORDS}
         self.evidence = evidence
         self._lexicon = lexicon
@@ -168,6 +181,9 @@ class Gate:
 
     def _unsupported(self, sentence: str, spans: Sequence[Span], cited: Sequence[int]) -> str:
         """The first reason why the cited lines do not carry the sentence, or nothing."""
+        shared = all(self.evidence[n - 1].shard.startswith("shared:") for n in cited)
+        if self._of_patient and shared and _OF_PATIENT.search(sentence) and not _CONDITION.search(sentence):
+            return "no line of the patient's own says so"
         if reason := self._contradicts_record(sentence, spans, cited) or self._missing(sentence, spans, cited):
             return reason
         if (leave := _LEAVE.search(sentence)) and not any(_LEAVE.search(self.evidence[n - 1].text) for n in cited):

@@ -60,16 +60,24 @@ class Question:
         return happened and not self.is_general() and not self.intents & {"interaction", "safety"}
 
     def asks_of_the_patient_alone(self) -> bool:
-        """Whether no page of a library can say it: what happened, why it was done, or what is the patient's (`her job`, `does she
-        have asthma`) and no drug.
+        """Whether no page of a library can say it: what happened, why it was done, what the patient takes, or what is the
+        patient's (`her job`, `does she have asthma`) and no drug.
         """
         if self.asks_what_happened():
+            return True
+        if self.asks_what_is_taken():
             return True
         if not self.is_personal() or GENERAL.search(fold(self.text)) or self.intents & {"interaction", "safety"}:
             return False
         named = {m.kind for m in self.mentions}
-        of_theirs = named <= {"condition"} and "medications" not in self.intents
-        return of_theirs or "why" in self.intents or bool(REACTION.search(fold(self.text)))
+        return named <= {"condition"} or "why" in self.intents or bool(REACTION.search(fold(self.text)))
+
+    def asks_what_is_taken(self) -> bool:
+        """Whether it asks for the medications of the patient whose record is open: `medications?`, `what is she on for the pain?`."""
+        if "medications" not in self.intents or self.is_general() or self.intents & {"interaction", "safety"}:
+            return False
+        named = {m.kind for m in self.mentions}
+        return (self.is_personal() and named <= {"condition"}) or not (named or self.residual)
 
     def other_patient(self, patient: str | None) -> str | None:
         """The number of a patient that the question names and that is not the one whose record is open."""
@@ -133,7 +141,10 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "", drugs: Co
         intents -= {"why"}
     asks = bool(POLAR.match(folded)) or bool(intents & {"status", "stopped", "held"})
     treated = {m.start for m in mentions if m.kind in ("drug", "unknown-drug", "class")}
-    told_apart = intents & {"dose", "when", "why", "started", "stopped", "held", "medications", "allergy"}
+    told_apart: object = intents & {"dose", "when", "why", "started", "stopped", "held", "medications", "allergy"}
+    # `Is she on morphine or lithium?` asks of each whether it is taken.
+    of_each = "status" in intents and "safety" not in intents and POLAR.match(folded) and PERSONAL.search(folded)
+    told_apart = told_apart or (of_each and not _TOGETHER.search(folded))
     side_by_side = len(treated) > 1 and not told_apart and not OPEN.search(folded)
     # Two drugs named side by side and nothing else asked of them, or a risk that one brings to another.
     if side_by_side or (treated and _RISK.search(folded)):
@@ -160,6 +171,7 @@ def _more(text: str, drugs: Collection[str]) -> list[Mention]:
 
 
 _WHEN = re.compile(r"\W*(?:when|cuando)\b")
+_TOGETHER = re.compile(r"\b(?:with|con|plus|together|juntos?|alongside)\b")
 _AGAINST = re.compile(r"\breasons?\s+not\s+to\b")
 _RISK = re.compile(r"\b(?:increase|raise|affect|aument|interfer)\w*\b.*\b(?:with|con)\b")
 _RISK_WORDS = re.compile(r"\b(?:(?:increase|raise|affect|aument|interfer)\w*|risk|riesgo|drugs?|farmacos?)\b")

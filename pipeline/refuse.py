@@ -74,7 +74,12 @@ def unmentioned(question: Question, tables: Tables) -> str | None:
     if relatives := _relatives_not_named(question, tables):
         return ", ".join(relatives)
     drugs = question.named("drug")
-    if question.residual and drugs and not question.is_personal():
+    if (
+        question.residual
+        and drugs
+        and not question.is_personal()
+        and not (question.polar and "status" in question.intents)
+    ):
         return None
     wanted = dict.fromkeys(m.name for m in question.mentions if m.kind in ("drug", "unknown-drug", "lab", "condition"))
     unnamed = [as_asked(question, [name]) for name in wanted if not tables.notes.naming(name)]

@@ -16,7 +16,7 @@ from ragq.pipeline.trace import Trace
 @dataclass(slots=True)
 class Reply:
     """The answer while it is being made; `silent` is why it would be refused if nobody can be asked whether the lines say it
-    in other words.
+    in other words; `near` are the lines to show with a refusal, where a table tells them.
     """
 
     question: str
@@ -34,6 +34,7 @@ class Reply:
     cited: tuple[int, ...] = ()
     cached: bool = True
     is_list: bool = False
+    near: Sequence[Evidence] = ()
     text: str = ""
 
     def joint(self) -> str:

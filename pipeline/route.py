@@ -154,7 +154,7 @@ def _medications(question: Question, tables: Tables) -> TableAnswer | None:
     """The active medications, and that the notes name others, if they do."""
     if not tables.record.medications:
         said = medications_in_notes(question, tables)
-        return TableAnswer("table:medications", (said,)) if said else None
+        return TableAnswer("table:medications", (said,)) if said else _none_taken(question, tables)
     rows = [m.cited for m in tables.record.active()]
     if not rows:
         return None
@@ -168,6 +168,15 @@ def _medications(question: Question, tables: Tables) -> TableAnswer | None:
     names = [as_written(name, others[name][0].text, tables.lexicon) for name in latest]
     text = say(question, "others_in_notes", names=", ".join(names))
     return TableAnswer(listed.route, (*listed.statements, Statement(text, evidence)))
+
+
+def _none_taken(question: Question, tables: Tables) -> TableAnswer | None:
+    """That nothing lists what the patient takes, with the notes' lines that name drugs; None where they tell of one."""
+    if not tables.patient_shard or tables.notes.taken() or question.is_general():
+        return None
+    named = dict.fromkeys(e for lines in tables.notes.drugs().values() for e in lines)
+    near = tuple(sorted(named, key=lambda e: e.date or "", reverse=True))
+    return TableAnswer("table:medications", refusal=say(question, "no_medication"), absent="", near=near)
 
 
 def _stopped(question: Question, tables: Tables) -> TableAnswer | None:
@@ -335,7 +344,8 @@ def _not_listed(question: Question, tables: Tables, name: str) -> Statement | No
         return Statement(text, tuple(rows))
     if question.polar and "status" in question.intents:
         return Statement(
-            say(question, "not_taken", name=name), tuple(row(c, tables, "table:medications") for c in active)
+            say(question, "not_taken", name=as_asked(question, [name])),
+            tuple(row(c, tables, "table:medications") for c in active),
         )
     return None
 

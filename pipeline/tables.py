@@ -28,13 +28,15 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
     """`statements` answer the question, or `refusal` says that the record does not. With `absent`, the inputs that a calculation
-    lacks ("" where the refusal says it all), the refusal stands and nothing is read.
+    lacks ("" where the refusal says it all), the refusal stands and nothing is read; `near` are lines
+    to show with it.
     """
 
     route: str
     statements: tuple[Statement, ...] = ()
     refusal: str | None = None
     absent: str | None = None
+    near: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ _WORDS = {
         "more_pairs": "The monographs also list: {names}.",
         "one_drug": "No other drug than {name} is in the record, so that there is none to check it with.",
         "no_drug_named": "the question names no drug, and no patient's record is open",
+        "no_medication": "nothing in the record lists medications",
         "no_drug_in_record": "the record names no drug that is taken",
         "no_monograph": "No monograph covers {names}.",
         "by_name": "{drug}, of which there is no monograph, counts as {names} by its name.",
@@ -110,6 +113,7 @@ _WORDS = {
         "more_pairs": "Las monografías recogen además: {names}.",
         "one_drug": "En la historia no consta otro fármaco que {name}, así que no hay con qué compararlo.",
         "no_drug_named": "la pregunta no nombra ningún fármaco y no hay historia abierta",
+        "no_medication": "nada en la historia enumera medicamentos",
         "no_drug_in_record": "la historia no nombra ningún fármaco que se tome",
         "no_monograph": "Ninguna monografía trata de {names}.",
         "by_name": "{drug}, del que no hay monografía, cuenta como «{names}» por su nombre.",

@@ -167,9 +167,9 @@ def changes_another(question: Question, line: Evidence, tables: Tables) -> bool:
 
 
 def medications_in_notes(question: Question, tables: Tables) -> Statement | None:
-    """What the notes say last of each drug's dose, with its day. Nothing tells for sure what is taken then."""
-    rows = list(dict.fromkeys(tables.notes.taken().values())) if tables.patient_shard else []
-    dosed = [e for e in rows if tables.notes.has_dose(e.text)]
-    rows = sorted(dosed, key=lambda e: e.date or "", reverse=True)[:MAX_LISTED]
+    """What the notes say last of each drug that is taken, with its day. Nothing tells for sure what is taken then."""
+    taken = tables.notes.taken() if tables.patient_shard else {}
+    rows = [e for d, e in taken.items() if tables.notes.has_dose(e.text) or e in tables.notes.saying(d, "taken")]
+    rows = sorted(dict.fromkeys(rows), key=lambda e: e.date or "", reverse=True)[:MAX_LISTED]
     text = say(question, "no_list", said=" ".join(map(dated, rows)))
     return Statement(text, tuple(rows)) if rows else None
