@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 
+from ragq.index.cited import Cited
+from ragq.index.lexicon import spelling
 from ragq.pipeline.evidence import Evidence, from_row
 from ragq.pipeline.notes import ALLERGY, REACTION
 from ragq.pipeline.question import Question
@@ -22,8 +24,8 @@ from ragq.pipeline.tables import (
     shown,
     told,
 )
-from ragq.tools.allergies import is_about
-from ragq.tools.interactions import Pair, between, check, duplicates, rows_of, shared_class
+from ragq.tools.allergies import is_about, kindred
+from ragq.tools.interactions import Pair, between, check, duplicates, rows_of, shared_class, worst_first
 
 # Lines of the notes that an absence in them is told with.
 MAX_NAMED = 6
@@ -143,7 +145,10 @@ def _too_few(question: Question, tables: Tables, active: Sequence[str]) -> Table
 
 def _pair_statements(question: Question, tables: Tables, pairs: Sequence[Pair]) -> list[Statement]:
     """One interaction a sentence, the worst MAX_PAIRS of them; the others are named in one."""
-    pairs = list({id(p.cited.row): p for p in reversed(pairs)}.values())[::-1]
+    by_row: dict[int, Pair] = {}
+    for pair in pairs:
+        by_row.setdefault(id(pair.cited.row), pair)
+    pairs = [*by_row.values()]
     statements = [pair_statement(question, tables, p) for p in pairs[:MAX_PAIRS]]
     if more := pairs[MAX_PAIRS:]:
         names = ", ".join(f"{p.first} + {p.second} ({_severity(question, p)})" for p in more[:MAX_NAMED_PAIRS])
@@ -168,7 +173,9 @@ def _said_of(tables: Tables, drugs: Sequence[str]) -> list[Statement]:
 def _taken(tables: Tables) -> list[str]:
     """The active drugs of the record; where it has no medication list, those that the notes name."""
     if not tables.record.medications:
-        return list(tables.notes.taken()) if tables.patient_shard else []
+        # A drug in two languages is one.
+        names = reversed(tables.notes.taken()) if tables.patient_shard else ()
+        return [*{spelling(d): d for d in names}.values()][::-1]
     return list(dict.fromkeys(m.drug for m in tables.record.active()))
 
 
@@ -328,40 +335,97 @@ def _lines(tables: Tables, drugs: Sequence[str]) -> list[Evidence]:
     return [medication_evidence(m, tables) for d in dict.fromkeys(drugs) for m in tables.record.of(d) if m.is_active]
 
 
-def safety(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:
-    """A drug the patient does not take: what the active medications, the allergies and the notes have against it."""
+def safety(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str] = ()) -> TableAnswer | None:
+    """A drug the patient does not take, or any of a class: what the allergies, the notes and the active medications have against
+    it.
+    """
     listed = [m.drug for m in tables.record.active()]
-    new = [d for d in drugs if d not in listed]
+    new = [*(d for d in drugs if d not in listed), *classes]
     active = [d for d in _taken(tables) if d not in new]
     if not new:
         return None
     allergies = [
         c for c in tables.record.allergies
-        if c.row.status not in ("refuted", "entered-in-error") and any(is_about(c, d, tables.lexicon) for d in new)
+        if c.row.status not in ("refuted", "entered-in-error") and any(_speaks_against(c, d, tables) for d in new)
     ]  # fmt: skip
     statements = [Statement(told(c, question), (row(c, tables, "allergies"),)) for c in allergies]
     if not tables.record.allergies:
         statements += _reactions_in_notes(tables, new)
+    statements += _forbidden_in_notes(tables, new)
     if not tables.record.medications:
         ended = tables.notes.ended()
         statements += [Statement(dated(ended[d]), (ended[d],)) for d in new if d in ended]
-    statements += [pair_statement(question, tables, p) for p in check(new, active, tables.interactions, tables.lexicon)]
-    statements += [_same_class(question, tables, *pair) for pair in duplicates(new, active, tables.lexicon)]
+    singly = check([d for d in new if d not in classes], active, tables.interactions, tables.lexicon)
+    of_class = {c: tables.lexicon.members(c) for c in classes}
+    pairs = [p for c in classes for d in active for p in between(d, c, tables.interactions, tables.lexicon, of_class)]
+    alike = duplicates(new, active, tables.lexicon)
+    alike += [(d, c, c) for c in classes for d in active if c in tables.lexicon.kin(d)]
+    statements += [pair_statement(question, tables, p) for p in singly]
+    statements += _pair_statements(question, tables, worst_first(pairs))
+    statements += [_same_class(question, tables, *pair) for pair in alike]
+    once: dict[tuple[Evidence, ...], Statement] = {}
+    for statement in statements:
+        once.setdefault(statement.evidence, statement)
+    statements = [*once.values()]
     told_of = {e for s in statements for e in s.evidence}
     named = [e for d in new for e in tables.notes.naming(d) if e not in told_of]
     for evidence in named[:2]:
         statements.append(Statement(as_sentence(evidence.text), (evidence,)))
-    if not statements and not listed:
+    if not statements and (not listed or any(not tables.lexicon.members(c) for c in classes)):
         return None
     if not statements:
-        text = say(question, "nothing_against", name=", ".join(new), others=", ".join(shown(d, tables) for d in active))
+        text = say(
+            question,
+            "nothing_against",
+            name=as_asked(question, new),
+            others=", ".join(shown(d, tables) for d in active),
+        )
         statements = [Statement(text, tuple(medication_evidence(m, tables) for m in tables.record.active()))]
     return TableAnswer("tool:safety", tuple(statements))
 
 
+def _speaks_against(allergy: Cited, name: str, tables: Tables) -> bool:
+    """Whether an allergy of the record is to the drug or class, or to one that crosses with it."""
+    lexicon = tables.lexicon
+    named = {n for m in lexicon.find(allergy.row.name) for n in (m.name, *lexicon.kin(m.name)[:1])}
+    return is_about(allergy, name, lexicon) or bool(
+        named & set(kindred(name, lexicon)[1:]) - set(lexicon.kin(name)[1:])
+    )
+
+
+# What a note forbids.
+_FORBIDS = re.compile(
+    r"\b(?:avoid\w*|evit(?:ar|e|en|ando)|contra-?indica\w*|prohib\w+|(?:must|should|do|can)\s*n[o']t\s+(?:be\s+)?(?:give|giving|take|have|use|prescribe)\w*"
+    r"|not\s+to\s+(?:be\s+)?(?:give|take|have|use|prescribe)\w*|never\s+(?:give|take|use|prescribe)|no\s+(?:debe\w*\s+)?(?:dar|tomar|usar|administrar|recetar|tome|use))\b",
+    re.IGNORECASE,
+)
+
+
+def _forbidden_in_notes(tables: Tables, names: Sequence[str]) -> list[Statement]:
+    """What the notes forbid of the drugs or classes, of the classes of the drugs, or of others of their narrowest class."""
+    lexicon = tables.lexicon
+    if not tables.patient_shard:
+        return []
+
+    def forbids(text: str, name: str) -> bool:
+        near, narrow = {name, *lexicon.kin(name)}, lexicon.kin(name)[:1] or (name,)
+        clauses = [c for c in re.split(r"[.;]\s|\bbut\b|\bpero\b", text) if _FORBIDS.search(c)]
+        said = {m.name for c in clauses for m in lexicon.find(c)}
+        return bool(said & near) or any(narrow[0] in lexicon.kin(n)[:1] for n in said)
+
+    rows = [
+        e
+        for name in names
+        for n in (name, *lexicon.kin(name))
+        for e in tables.notes.naming(n)
+        if forbids(e.text, name) and not tables.notes.is_anothers(e.text)
+    ]
+    return [Statement(dated(e), (e,)) for e in list(dict.fromkeys(rows))[:MAX_SAID]]
+
+
 def _reactions_in_notes(tables: Tables, drugs: Sequence[str]) -> list[Statement]:
     """What the notes say of the patient's allergies and reactions to the drugs, or to their classes."""
-    names = dict.fromkeys(n for d in drugs for n in (d, *tables.lexicon.kin(d)))
+    names = dict.fromkeys(n for d in drugs for n in kindred(d, tables.lexicon))
     said = [
         e
         for n in names

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ragq.index.lexicon import Lexicon
 from ragq.index.spans import protected
 from ragq.index.store import Cited
-from ragq.index.tokenizer import tokenize
+from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.compute import computed
 from ragq.pipeline.course import labs, labs_in_time
 from ragq.pipeline.evidence import Evidence
@@ -47,7 +47,7 @@ def answer_from_tables(question: Question, tables: Tables) -> TableAnswer | None
     new_drug = "safety" in asks and "interaction" not in asks and not asks & MEDICATION_INTENTS
     # Whatever else is in the question ("for the knee"), what speaks against a new drug is told, and the model, which
     # would give leave for anything, is not asked.
-    if new_drug and not question.is_general() and (found := _against(question, tables, drugs)):
+    if new_drug and not question.is_general() and (found := _against(question, tables, drugs, classes)):
         return found
     if found := computed(question, tables) or labs_in_time(question, tables) or taken_then(question, tables):
         return found
@@ -240,8 +240,17 @@ def _goes_on(line: Evidence, tables: Tables) -> bool:
     return before is not None and bool(ALLERGY.search(before.text))
 
 
-def _against(question: Question, tables: Tables, drugs: Sequence[str]) -> TableAnswer | None:
+# Asking to give something, and not what it may do.
+_GIVE = re.compile(
+    r"\b(?:tak\w+|have|giv\w+|us(?:e|ed|ing)|start\w*|prescrib\w*|add\w*|tom\w+|dar\w*|recet\w+|usar|inici\w+|anadir|safe|segur[oa])\b"
+)
+
+
+def _against(question: Question, tables: Tables, drugs: Sequence[str], classes: Sequence[str]) -> TableAnswer | None:
     """What speaks against what is to be given."""
+    of_class = classes and not drugs and tables.patient_shard and _GIVE.search(fold(question.text))
+    if of_class and {m.kind for m in question.mentions} <= {"class", "condition"}:
+        return safety(question, tables, drugs, classes)
     if drugs:
         return safety(question, tables, drugs)
     return None if question.mentions else _reaction_to(question, tables)

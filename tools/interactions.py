@@ -73,7 +73,12 @@ def between(
     least = min((_RANK[p.interaction.severity] for p in found), default=len(_RANK))
     pairs = check(of_class.get(first, [first]), of_class.get(second, [second]), table, lexicon)
     found += [p for p in joined(pairs, lexicon) if _RANK[p.interaction.severity] < least]
-    return sorted(found, key=lambda p: _RANK[p.interaction.severity])
+    return worst_first(found)
+
+
+def worst_first(pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs by severity, in their order among equals."""
+    return sorted(pairs, key=lambda p: _RANK[p.interaction.severity])
 
 
 def joined(pairs: Sequence[Pair], lexicon: Lexicon) -> list[Pair]:
