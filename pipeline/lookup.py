@@ -9,7 +9,7 @@ from ragq.index.spans import protected
 from ragq.index.store import Cited
 from ragq.pipeline.cues import NEXT
 from ragq.pipeline.evidence import STRUCTURED, Evidence
-from ragq.pipeline.interaction import pair_statement
+from ragq.pipeline.pairs import pair_statement
 from ragq.pipeline.question import Question
 from ragq.pipeline.reason import gives_reason
 from ragq.pipeline.tables import Tables, medication_evidence, row

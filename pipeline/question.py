@@ -122,7 +122,7 @@ def read_question(text: str, lexicon: Lexicon, patient_name: str = "", drugs: Co
     """Language, mentions and intents of a question; the patient's own name in it asks for nothing more. `drugs` are names in
     lower case that no table knows and the notes give a dose of.
     """
-    found = [*lexicon.find(text), *_more(text, drugs)]
+    found = [*lexicon.find(text), *_more(text, drugs), *_plurals(text, lexicon)]
     mentions = tuple(_levels(text, sorted({m.start: m for m in reversed(found)}.values(), key=lambda m: m.start)))
     folded = fold(text)
     intents: set[Intent] = {intent for intent, pattern in PATTERNS.items() if pattern.search(folded)}
@@ -167,6 +167,17 @@ def _more(text: str, drugs: Collection[str]) -> list[Mention]:
         Mention(m.start(), m.end(), "lab", _SHORT[m.group()])
         for m in letters
         if "vitamin" not in text.lower() and m.group() in _SHORT
+    ]
+
+
+def _plurals(text: str, lexicon: Lexicon) -> list[Mention]:
+    """Classes by their letters in the plural (`SSRIs`), where the lexicon knows the singular alone."""
+    words = re.finditer(r"\b[A-Z]{2,}(?=s\b)", text)
+    return [
+        Mention(w.start(), w.end() + 1, m.kind, m.name)
+        for w in words
+        for m in lexicon.find(w.group())
+        if m.kind == "class" and m.end == len(w.group())
     ]
 
 

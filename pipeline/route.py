@@ -17,9 +17,10 @@ from ragq.index.tokenizer import fold, tokenize
 from ragq.pipeline.compute import computed
 from ragq.pipeline.course import labs, labs_in_time
 from ragq.pipeline.evidence import Evidence
-from ragq.pipeline.interaction import interaction, safety
+from ragq.pipeline.interaction import interaction
 from ragq.pipeline.notes import ALLERGY, REACTION
 from ragq.pipeline.question import Question
+from ragq.pipeline.safety import safety
 from ragq.pipeline.tables import (
     Statement,
     TableAnswer,

@@ -50,8 +50,10 @@ def firsts(answer) -> list[str]:
         ("Can she take an NSAID with warfarin?", "900", ["Warfarin and NSAID (major)"]),
         ("warfarin and macrolide interaction?", "901", ["Warfarin and macrolide antibiotic (major)"]),
         ("Does her NSAID interact with her anticoagulant?", "901", ["Warfarin and NSAID (major)"]),
-        ("DOAC and apixaban?", None, ["Apixaban is itself of this class (direct oral anticoagulant).",
-                                      "The monographs list no interaction between apixaban and DOAC."]),
+        ("DOAC and apixaban?", None, ["Apixaban is itself of this class (direct oral anticoagulant)."]),
+        ("warfarin and SSRIs", None, ["Warfarin and SSRI (moderate)"]),
+        # Neither is the patient's: the pages tell of what class they are.
+        ("metformin and macrolide?", "902", ["The monographs list no interaction between metformin and macrolide."]),
     ],
 )  # fmt: skip
 def test_a_class_beside_a_drug_is_a_partner_as_it_stands(library, question, patient, pairs):
