@@ -39,8 +39,8 @@ def search(
 
     Example: ragq index search "INR" --patient 42 --since 2024 --type lab
 
-    Fails: exit 3 when there is nothing to find; something is always nearest. Exit 4 when the patient has no index or the embedder is not here. Exit 2 for a
-    day that is none.
+    Fails: exit 3 when there is nothing to find; something is always nearest. Exit 4 when the patient has no index or the
+    embedder is not here. Exit 2 for a day that is none.
     """
     from ragq.pipeline.rag import Ragq
 
