@@ -162,8 +162,9 @@ def run(
     partial = Partial(out or own.home / "peers.json", key)
     partial.open()
     work = Work(own, made, python)
-    if wanted.prepare:
+    if wanted.prepare or not partial.results:
         work.prepare(wanted.stacks)
+    if wanted.prepare:
         return None
     until = time.monotonic() + wanted.seconds if wanted.seconds else None
     for row in work.rows(wanted.stacks, {r["id"] for r in partial.results}, until):
