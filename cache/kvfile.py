@@ -23,6 +23,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 from ragq.cache.seal import is_sealed, seal, unseal
+from ragq.cores import cores
 from ragq.files import open_plain, write_atomic
 
 MAGIC = b"RAGQKV03"
@@ -165,7 +166,7 @@ def _digests(data: Bytes, handle: int | None = None, covered: int | None = None)
     if len(starts) < 4:
         found = [part(at) for at in starts]
     else:
-        with ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0)))) as pool:
+        with ThreadPoolExecutor(min(4, cores())) as pool:
             found = list(pool.map(part, starts))
     digests = [d for at, d in zip(starts, found, strict=True) if d is not None and at < covered]
     return digests if None not in found else None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import ragq
+from ragq.cores import cores
 from ragq.corpora import CLINIC
 from ragq.engine.models import model_path, registry
 from ragq.settings import Settings
@@ -26,9 +27,8 @@ _PRIVATE = {"home", "hf_token", "cache", "cache_mb", "key_file"}
 
 def machine() -> dict[str, Any]:
     """CPU model, logical cores this process may use, memory (bytes) and operating system."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
-    return {"cpu": _cpu(), "cores": cores, "memory_bytes": _memory(), "os": system}
+    return {"cpu": _cpu(), "cores": cores(), "memory_bytes": _memory(), "os": system}
 
 
 def versions(settings: Settings) -> dict[str, Any]:

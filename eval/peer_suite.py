@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from ragq.cores import cores
 from ragq.corpora import CLINIC
 from ragq.corpora.check import fold, holds
 from ragq.engine.models import model_path
@@ -289,7 +290,7 @@ class Work:
     @contextmanager
     def _started(self, stack: str) -> Iterator[Peer]:
         own, models = self._own, self._own.models_dir
-        threads = own.threads or len(os.sched_getaffinity(0))
+        threads = own.threads or cores()
         config: dict[str, Any] = {
             "model": str(model_path(own.model, models)), "embedder": str(model_path(own.embedder, models)),
             "max_tokens": MAX_TOKENS, "n_ctx": N_CTX, "threads": threads, "home": str(own.home),

@@ -171,11 +171,9 @@ def labs_of(question: Question, tables: Tables, rows: Sequence[Cited], whole: bo
     """Of the rows, newest first: the extreme one where that is asked, all with `whole` or where the course is asked,
     else the latest.
     """
-    superlative = bool(question.intents & {"highest", "lowest"})
+    every = _wants_every(question) or (whole and not _LATEST.search(fold(question.text)))
     # Where the extreme cannot be told, because a result is no number or in a unit apart, all are shown.
-    folded = fold(question.text)
-    every = whole or superlative or "trend" in question.intents or _AFTER.search(folded) or _ALL.search(folded)
-    chosen = _extreme(question, rows) or (list(rows) if every and not _LATEST.search(folded) else rows[:1])
+    chosen = _extreme(question, rows) or (list(rows) if every else rows[:1])
     statements = [Statement(told(c, question), (row(c, tables, ROUTE),)) for c in chosen]
     if len(chosen) >= MIN_COURSE and (course := _course(question, tables, chosen)):
         statements.insert(0, course)

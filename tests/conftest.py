@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -88,6 +88,26 @@ def clinic_home(
     for patient in PATIENTS:
         add(home / "index", f"patient:{patient}", CLINIC / "patients" / patient, light_embedder, offsets)
     return home
+
+
+@pytest.fixture(scope="session")
+def home_of(
+    models_dir: Path, light_embedder: Embedder, offsets: Offsets, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Sequence[str], Mapping[str, str]], Path]:
+    """Make a home: `home_of(pages, notes)`, of shared pages of the clinic and of patients with one visit note each."""
+
+    def make(pages: Sequence[str], notes: Mapping[str, str]) -> Path:
+        home = _new_home(tmp_path_factory.mktemp("made"), models_dir)
+        for page in pages:
+            add(home / "index", "shared:default", CLINIC / "shared" / page, light_embedder, offsets)
+        for patient, text in notes.items():
+            note = home / "notes" / patient / "2024-05-02.md"
+            note.parent.mkdir(parents=True)
+            note.write_text(f"# Visit 2024-05-02\n\n{text}\n", encoding="utf-8")
+            add(home / "index", f"patient:{patient}", note.parent, light_embedder, offsets)
+        return home
+
+    return make
 
 
 @pytest.fixture

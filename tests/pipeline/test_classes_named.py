@@ -2,33 +2,24 @@
 
 import pytest
 from ragq import Ragq
-from ragq.corpora import CLINIC
-from ragq.index.add import add
 
 DRUGS = ("amiodarone", "apixaban", "clarithromycin", "ibuprofen", "metformin", "rifampicin", "sertraline", "warfarin")
 
 
 @pytest.fixture(scope="module")
-def library(models_dir, light_embedder, offsets, tmp_path_factory):
+def library(home_of):
     """A home with some monographs and notes: 900 takes warfarin and levothyroxine, 901 ibuprofen and warfarin, 902 no drug, 903
     warfarin alone.
     """
-    home = tmp_path_factory.mktemp("named")
-    (home / "models").symlink_to(models_dir)
-    for drug in DRUGS:
-        add(home / "index", "shared:default", CLINIC / "shared" / "monographs" / f"{drug}.md", light_embedder, offsets)
     notes = {
         "900": "Warfarin 3 mg daily and levothyroxine 50 micrograms daily.",
         "901": "Takes warfarin 3 mg daily. Ibuprofen 400 mg three times daily.",
         "902": "INR 5.5 today.",
         "903": "Warfarin 3 mg daily.",
     }
-    for patient, text in notes.items():
-        note = home / "notes" / patient / "2024-05-02.md"
-        note.parent.mkdir(parents=True)
-        note.write_text(f"# Visit 2024-05-02\n\n{text}\n")
-        add(home / "index", f"patient:{patient}", note.parent, light_embedder, offsets)
-    with Ragq.open(home, model="smollm2-135m", cache=False) as rag:
+    with Ragq.open(
+        home_of([f"monographs/{drug}.md" for drug in DRUGS], notes), model="smollm2-135m", cache=False
+    ) as rag:
         yield rag
 
 

@@ -2,8 +2,6 @@
 
 import pytest
 from ragq import Ragq
-from ragq.corpora import CLINIC
-from ragq.index.add import add
 from ragq.index.drug import Drug
 from ragq.index.lexicon import Lexicon
 from ragq.tools.allergies import kindred
@@ -19,17 +17,10 @@ FIRST = ["2024-05-02: Alergia a ácaros y a la aspirina (broncoespasmo en 2016).
 
 
 @pytest.fixture(scope="module")
-def library(models_dir, light_embedder, offsets, tmp_path_factory):
-    home = tmp_path_factory.mktemp("safety")
-    (home / "models").symlink_to(models_dir)
-    for drug in DRUGS:
-        add(home / "index", "shared:default", CLINIC / "shared" / "monographs" / f"{drug}.md", light_embedder, offsets)
-    for patient, text in NOTES.items():
-        note = home / "notes" / patient / "2024-05-02.md"
-        note.parent.mkdir(parents=True)
-        note.write_text(f"# Visit 2024-05-02\n\n{text}\n")
-        add(home / "index", f"patient:{patient}", note.parent, light_embedder, offsets)
-    with Ragq.open(home, model="smollm2-135m", cache=False) as rag:
+def library(home_of):
+    with Ragq.open(
+        home_of([f"monographs/{drug}.md" for drug in DRUGS], NOTES), model="smollm2-135m", cache=False
+    ) as rag:
         yield rag
 
 

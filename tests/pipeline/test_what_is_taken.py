@@ -2,8 +2,6 @@
 
 import pytest
 from ragq import Ragq
-from ragq.corpora import CLINIC
-from ragq.index.add import add
 from ragq.index.lexicon import Lexicon
 from ragq.pipeline.evidence import Evidence
 from ragq.pipeline.ground import Gate
@@ -20,17 +18,8 @@ PAGES = ("guidelines/chronic-kidney-disease.md", "guidelines/type-2-diabetes.md"
 
 
 @pytest.fixture(scope="module")
-def library(models_dir, light_embedder, offsets, tmp_path_factory):
-    home = tmp_path_factory.mktemp("taken")
-    (home / "models").symlink_to(models_dir)
-    for page in PAGES:
-        add(home / "index", "shared:default", CLINIC / "shared" / page, light_embedder, offsets)
-    for patient, text in NOTES.items():
-        note = home / "notes" / patient / "2024-05-02.md"
-        note.parent.mkdir(parents=True)
-        note.write_text(f"# Visit 2024-05-02\n\n{text}\n")
-        add(home / "index", f"patient:{patient}", note.parent, light_embedder, offsets)
-    with Ragq.open(home, model="smollm2-135m", cache=False) as rag:
+def library(home_of):
+    with Ragq.open(home_of(PAGES, NOTES), model="smollm2-135m", cache=False) as rag:
         yield rag
 
 
